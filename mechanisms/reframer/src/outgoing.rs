@@ -2,9 +2,9 @@
 //! fills batches.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
-use flow::KeyHasher;
 
-use crate::key::{self, FlowKind};
+use crate::finder::Finder;
+use crate::key::FlowKind;
 use crate::lists::{Leaving, Note, Output};
 use crate::lookup;
 use crate::per_flow::value_of;
@@ -26,8 +26,8 @@ pub struct Outgoing<'a, 'c> {
     pub statistics: &'a mut Statistics,
     /// The memory for TCP bursts that are sorted or merged.
     pub sorting: &'a mut Sorting,
-    /// The hasher of flow keys.
-    pub hasher: &'a KeyHasher,
+    /// Finds the flows of packets.
+    pub finder: &'a Finder,
 }
 
 /// Memory for one TCP burst that is sorted or merged, reused from burst to burst.
@@ -167,7 +167,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
                 self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
             }
         } else {
-            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.send(packets.iter_mut().map(|packet| packet.take()));
     }
@@ -187,8 +187,8 @@ pub struct StateCollector<'s> {
     pub bursts: Vec<(u32, Timestamp)>,
     /// The counts; only the SLF of leaving packets is updated.
     pub statistics: &'s mut Statistics,
-    /// The hasher of flow keys.
-    pub hasher: &'s KeyHasher,
+    /// Finds the flows of packets.
+    pub finder: &'s Finder,
 }
 
 impl Output<Packet> for StateCollector<'_> {
@@ -197,7 +197,7 @@ impl Output<Packet> for StateCollector<'_> {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
         if note.kind == FlowKind::Pair as u8 {
-            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
         let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
@@ -226,13 +226,13 @@ fn put(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
 
 /// Counts for the SLF a packet that leaves in a burst of several flows, so that its own flow must be found.
 #[inline(never)]
-fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
-    if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
-        statistics.locality_out.see(located.key.hash(hasher).into(), 1);
+fn see_alone(statistics: &mut Statistics, finder: &Finder, packet: &Packet) {
+    if let Some(located) = finder.locate(packet).filter(|located| counts(located.kind as u8)) {
+        statistics.locality_out.see(located.key.hash(&finder.hasher).into(), 1);
     }
 }
 
-/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP.
+/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels too.
 fn counts(kind: u8) -> bool {
-    [FlowKind::Tcp as u8, FlowKind::Udp as u8].contains(&kind)
+    [FlowKind::Tcp as u8, FlowKind::Udp as u8, FlowKind::Inner as u8].contains(&kind)
 }

@@ -15,6 +15,17 @@
 //! and no packet overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is
 //! the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
+//! With TUNNELS, the flow of a packet in a tunnel is the inner flow: its addresses and ports, its VLANs, the
+//! outer addresses, and the VNI, TEID or GRE key. This holds for VXLAN (UDP port 4789), GENEVE (6081), GTP-U
+//! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does not
+//! count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
+//! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets of a
+//! tunnel belong to their UDP flow or, without ports, to the tunnel. So do packets with sequence numbers of
+//! GRE or GTP-U, because receivers drop or sort packets that are late. BYPASS looks at the outer headers,
+//! except for its default, which means an inner SYN. REORDER and COMPRESS leave packets in tunnels alone. The
+//! default is false, because packets of one outer flow may change places, and because elements that see only
+//! the outer headers gain nothing.
+//!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
 //! ## Usage
@@ -47,6 +58,7 @@
 //!   element holds packets again, and counts the next 1024 bursts. Packets that bypass and leave alone do not
 //!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
 //!   packets do not wait. Writing to a handler of an argument ends a pause.
+//! - `TUNNELS`: true to tell flows in VXLAN, GENEVE, GTP-U, GRE and IP in IP apart by the inner headers.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -57,6 +69,7 @@
 //! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
 //!   arguments.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
+//! - `tunnels`: the argument. Writing it releases all packets first.
 //! - `capacity`: the argument. Writing it releases all packets first.
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
@@ -102,7 +115,8 @@ use element::{
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use wire::layers::FLOW_HEADERS;
 
-use crate::key::{self, Brief, FlowKey, FlowKind, ShortKey};
+use crate::finder::Finder;
+use crate::key::{Brief, FlowKey, FlowKind, ShortKey};
 use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
@@ -131,6 +145,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ELEPHANTS", "unsigned", "off"),
         ArgInfo::keyword("SLO", "microseconds", "off"),
         ArgInfo::keyword("MIN_BURST", "real", "1.1"),
+        ArgInfo::keyword("TUNNELS", "bool", "false"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
@@ -158,6 +173,7 @@ pub static CLASS: Class = Class {
         "SLO 20us, BYPASS none",
         "MIN_BURST 40, BYPASS none",
         "MAX_BYTES 100, BYPASS none",
+        "TUNNELS true, MAX_BURST 3",
     ],
     reconfigures: true,
     build: |args| {
@@ -174,6 +190,7 @@ pub static CLASS: Class = Class {
             slo: args.value::<Slo>("SLO").0,
             min_burst: args.value("MIN_BURST"),
             max_acks: args.value::<Count>("MAX_ACKS").0,
+            tunnels: args.value("TUNNELS"),
             capacity: args.value::<Count>("CAPACITY").0,
             max_held: args.value::<Count>("MAX_HELD").0,
             first_passes: false,
@@ -207,7 +224,7 @@ const SEARCH: usize = 64;
 pub struct Reframer {
     settings: ReframerSettings,
     table: FlowTable<FlowKey>,
-    hasher: KeyHasher,
+    finder: Finder,
     lists: Lists<Packet>,
     /// The flows of a batch; `None` before the first batch and while a batch is processed.
     lookup: Option<Box<Lookup>>,
@@ -256,7 +273,7 @@ impl Reframer {
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
             table,
-            hasher: KeyHasher::default(),
+            finder: Finder::new(KeyHasher::default(), settings.tunnels),
             lists: lists_for(&settings)?,
             lookup: None,
             sorting: Sorting::new(longest),
@@ -298,10 +315,18 @@ impl Reframer {
             || brief.flags & self.bypassed_flags != 0;
         let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
             Some(id) => id.index(),
-            None => match self.find_or_open(cx, out, known, &packet, now, &mut bypasses) {
-                Some(flow) => flow,
-                None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
-            },
+            None => {
+                let key = match known.key {
+                    ShortKey::NONE => self.finder.locate(&packet).map(|located| located.key),
+                    key => Some(key.into()),
+                };
+                let flow =
+                    key.and_then(|key| self.find_or_open(cx, out, (key, hash), brief, now, &mut bypasses));
+                match flow {
+                    Some(flow) => flow,
+                    None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
+                }
+            }
         };
         bypasses |= self.asks && self.has_failed(flow);
         let overflows = self.lists.held() >= self.settings.max_held;
@@ -354,21 +379,24 @@ impl Reframer {
         now: Timestamp,
     ) -> Option<Packet> {
         let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
-        let Some(key) = key::pair(&packet) else { return Some(packet) };
-        let hash = key.hash(&self.hasher);
-        let found = self.table.lookup(&key, hash);
-        let flow = match found {
-            Some(id) if is_hidden || self.lists.holds(id.index()) => {
+        let pairs = self.finder.pairs(&packet);
+        let holder = pairs.into_iter().flatten().find_map(|key| {
+            let id = self.table.lookup(&key, key.hash(&self.finder.hasher))?;
+            self.lists.holds(id.index()).then_some(id)
+        });
+        let flow = match holder {
+            Some(id) => {
                 // The use is noted, so that the entry does not expire while it holds packets.
                 self.table.touch(id, now);
                 Some(id.index())
             }
             None if is_hidden => {
-                let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-                let known = Known { brief, key: ShortKey::NONE, hash, id: None };
-                self.find_or_open(cx, out, known, &packet, now, &mut false)
+                let Some(key) = self.finder.locate(&packet).map(|located| located.key) else {
+                    return Some(packet);
+                };
+                self.pair_flow(cx, out, key, now)
             }
-            _ => return Some(packet),
+            None => return Some(packet),
         };
         let overflows = flow.is_none() || self.lists.held() >= self.settings.max_held;
         let left = match flow {
@@ -386,10 +414,22 @@ impl Reframer {
             self.let_go(cx, out);
         }
         if let Some(packet) = left {
-            let counted = brief.filter(|brief| brief.counts()).and_then(|_| key::locate(&packet));
-            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.hasher)));
+            let counted = brief.filter(|brief| brief.counts()).and_then(|_| self.finder.locate(&packet));
+            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.finder.hasher)));
         }
         None
+    }
+
+    /// Returns the index of the flow that stands for all packets between two hosts, whose key is `key`. `None` if
+    /// there is no room for its entry.
+    fn pair_flow(&mut self, cx: &mut Cx<'_>, out: &mut Batch, key: FlowKey, now: Timestamp) -> Option<u32> {
+        let hash = key.hash(&self.finder.hasher);
+        if let Some(id) = self.table.lookup(&key, hash) {
+            self.table.touch(id, now);
+            return Some(id.index());
+        }
+        let brief = Brief { kind: FlowKind::Pair, flags: 0 };
+        self.find_or_open(cx, out, (key, hash), brief, now, &mut false)
     }
 
     /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
@@ -446,17 +486,11 @@ impl Reframer {
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        known: Known,
-        packet: &Packet,
+        (key, hash): (FlowKey, u32),
+        brief: Brief,
         now: Timestamp,
         bypasses: &mut bool,
     ) -> Option<u32> {
-        let Known { brief, key, hash, .. } = known;
-        let key = match (key == ShortKey::NONE, brief.kind) {
-            (false, _) => key.into(),
-            (true, FlowKind::Pair) => key::pair(packet)?,
-            (true, _) => key::locate(packet)?.key,
-        };
         if *bypasses {
             // An earlier packet of this batch may have opened the flow. A bypassing packet opens no flow,
             // because the entry would take up room until it expires.
@@ -539,10 +573,10 @@ impl Reframer {
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        let Reframer { settings, lists, statistics, sorting, hasher, .. } = self;
+        let Reframer { settings, lists, statistics, sorting, finder, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher };
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, finder };
         lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -613,14 +647,19 @@ impl Element for Reframer {
             support: Support { finds_runs: true, ..Support::default() },
             hold: Hold::PerFlow,
             state: vec![table],
-            order: if self.settings.reorder { Order::MayReorder } else { Order::KeepsPerFlow },
+            order: if self.settings.reorder || self.settings.tunnels {
+                // With TUNNELS, the flows that are kept in order are not those of the outer header.
+                Order::MayReorder
+            } else {
+                Order::KeepsPerFlow
+            },
             ..Effects::cases(cases)
         };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.hasher = cx.key_hasher();
+        self.finder = Finder::new(cx.key_hasher(), self.settings.tunnels);
         Ok(())
     }
 
@@ -639,7 +678,7 @@ impl Element for Reframer {
             }
         }
         let mut lookup = self.lookup.take().unwrap_or_else(Lookup::new);
-        lookup.find(&mut batch, &self.table, &self.hasher, &mut self.statistics.locality_in);
+        lookup.find(&mut batch, &self.table, &self.finder, &mut self.statistics.locality_in);
         lookup.flows(length).for_each(|flow| self.lists.prefetch(flow));
         let mut out = cx.batch();
         let now = cx.now();
@@ -694,8 +733,8 @@ impl Element for Reframer {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
-        let (statistics, hasher) = (&mut self.statistics, &self.hasher);
-        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher };
+        let (statistics, finder) = (&mut self.statistics, &self.finder);
+        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, finder };
         self.lists.let_go(&mut legacy);
         let StateCollector { packets, bursts, .. } = legacy;
         Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))

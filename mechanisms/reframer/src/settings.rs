@@ -233,6 +233,8 @@ pub struct ReframerSettings {
     /// The mean number of packets per burst below which the element pauses; not used with `reorder` or
     /// `compress`, or without a delay.
     pub min_burst: f64,
+    /// True to tell flows in tunnels apart by the inner headers.
+    pub tunnels: bool,
     /// The maximum number of flows in the flow table.
     pub capacity: usize,
     /// The maximum number of packets that are held at a time.

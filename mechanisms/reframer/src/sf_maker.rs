@@ -148,6 +148,7 @@ pub static CLASS: Class = Class {
             slo: Timestamp::ZERO,
             min_burst: 0.0,
             max_bytes: 0,
+            tunnels: false,
             max_acks: usize::MAX,
             capacity: 65_536,
         };

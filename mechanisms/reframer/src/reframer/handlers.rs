@@ -5,6 +5,7 @@ use element::{Cx, Handler, Timestamp};
 use flow::FlowTable;
 
 use super::{Reframer, lists_for, sketch_for};
+use crate::finder::Finder;
 use crate::lists::{DELAY_CLASSES, ReleaseReason};
 use crate::settings::{Count, Limit, Micros, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -125,6 +126,18 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| Real(e.settings.min_burst).to_string(),
         |e, cx, text| {
             e.settings.min_burst = parsed(cx, text)?;
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "tunnels",
+        |e| e.settings.tunnels.to_string(),
+        |e, cx, text| {
+            e.settings.tunnels = parsed(cx, text)?;
+            // A flow has another key from now on, and must not overtake what it holds under the key before.
+            e.flush(cx);
+            e.finder = Finder::new(e.finder.hasher.clone(), e.settings.tunnels);
             e.note_settings();
             Ok(())
         },
