@@ -55,6 +55,12 @@ impl Finder {
         Finder { hasher, tunnels, watched }
     }
 
+    /// True if [`watches`](Self::watches) must be asked about each packet.
+    #[inline(always)]
+    pub(crate) fn is_watching(&self) -> bool {
+        self.tunnels
+    }
+
     /// True if a packet of this key, as [`key::usual`] returns it, may be in a tunnel.
     #[inline(always)]
     pub(crate) fn watches(&self, key: ShortKey) -> bool {

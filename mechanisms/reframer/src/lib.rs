@@ -24,6 +24,7 @@
 //!   there is no room are forwarded at once.
 
 pub mod batcher;
+pub mod delays;
 pub mod finder;
 pub mod key;
 pub mod lists;

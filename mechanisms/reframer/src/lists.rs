@@ -18,7 +18,8 @@ use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The number of delay classes: groups of flows, each with a delay and a ring of its own.
+/// The number of delay classes that all elements have: groups of flows, each with a delay and a ring of its own.
+/// Further classes follow for the rules of DELAYS.
 pub const DELAY_CLASSES: usize = 3;
 
 /// The delay class of the flows that stand for all packets from one host to another (see
@@ -374,7 +375,8 @@ pub trait Output<T> {
 pub struct Lists<T> {
     flows: Vec<Flow<T>>,
     blocks: Blocks<T>,
-    delay_classes: [DelayClass; DELAY_CLASSES],
+    /// At least [`DELAY_CLASSES`].
+    delay_classes: Vec<DelayClass>,
     /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
     /// The number of flows that hold values, counted as `held` is.
@@ -393,18 +395,23 @@ pub struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// Creates lists for flows with indices below `capacity`, with `delay` for all delay classes. Memory
-    /// for the flows is reserved at once, but pages are touched only as flows are opened.
+    /// Creates lists for flows with indices below `capacity`, with a delay class for each of `delays`, and for
+    /// missing ones of [`DELAY_CLASSES`]. Memory for the flows is reserved at once, but pages are touched only
+    /// as flows are opened.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
-    pub fn new(capacity: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
+    pub fn new(capacity: usize, delays: &[Timestamp]) -> Result<Lists<T>, TryReserveError> {
+        let count = delays.len().max(DELAY_CLASSES);
+        let delay_of = |delay_class: usize| delays.get(delay_class).or(delays.last()).copied();
         let mut flows = Vec::new();
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
             flows,
             blocks: Blocks::new(),
-            delay_classes: std::array::from_fn(|_| DelayClass::new(delay)),
+            delay_classes: (0..count)
+                .map(|delay_class| DelayClass::new(delay_of(delay_class).unwrap_or_default()))
+                .collect(),
             held: 0,
             active: 0,
             opened: 0,
@@ -430,6 +437,7 @@ impl<T> Lists<T> {
     /// no values. For [`Priority::OldestFlow`], the flow counts as the youngest.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, delay_class: u8) {
+        let delay_class = self.existing(delay_class);
         let note = Note { delay_class, ..note };
         let new = Flow::new(self.opened, note);
         self.opened = self.opened.wrapping_add(1);
@@ -441,6 +449,11 @@ impl<T> Lists<T> {
                 self.flows.push(new);
             }
         }
+    }
+
+    /// Returns `delay_class` if there is such a class, otherwise the first class.
+    fn existing(&self, delay_class: u8) -> u8 {
+        if usize::from(delay_class) < self.delay_classes.len() { delay_class } else { 0 }
     }
 
     /// True if a flow holds values.
@@ -468,6 +481,11 @@ impl<T> Lists<T> {
         packet::prefetch_line(self.flows.as_ptr().wrapping_add(flow as usize).cast());
     }
 
+    /// Returns the number of delay classes.
+    pub fn delay_classes(&self) -> usize {
+        self.delay_classes.len()
+    }
+
     /// Returns the delay of a delay class.
     pub fn delay(&self, delay_class: usize) -> Timestamp {
         self.delay_classes[delay_class].delay
@@ -485,7 +503,7 @@ impl<T> Lists<T> {
         let flow = &mut self.flows[index as usize];
         let length = flow.length as usize;
         if length == 0 {
-            let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES];
+            let delay_class = &mut self.delay_classes[flow.note.delay_class as usize];
             flow.slot = delay_class.push(now, index);
             self.active += 1;
         }
@@ -540,7 +558,7 @@ impl<T> Lists<T> {
         if flow.length == 0 {
             return;
         }
-        let first = self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES].slot(flow.slot).came;
+        let first = self.delay_classes[flow.note.delay_class as usize].slot(flow.slot).came;
         let leaving = self.leave(index, first, reason, priority);
         self.in_order &= self.leaving.last().is_none_or(|(before, _)| before.order() < leaving.order());
         self.leaving.push((leaving, self.released.values.len()));
@@ -568,6 +586,7 @@ impl<T> Lists<T> {
     /// Moves a flow to another delay class. A flow that holds values stays where it is, because its list
     /// has a slot in the ring of its class.
     pub fn set_delay_class(&mut self, flow: u32, delay_class: u8) {
+        let delay_class = self.existing(delay_class);
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
             flow.note.delay_class = delay_class;
@@ -579,7 +598,7 @@ impl<T> Lists<T> {
     pub fn next_due(&self) -> Option<Timestamp> {
         let due =
             |delay_class: usize| Some(self.front(delay_class)?.0 + self.delay_classes[delay_class].delay);
-        (0..DELAY_CLASSES).filter_map(due).min()
+        (0..self.delay_classes.len()).filter_map(due).min()
     }
 
     /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much
@@ -587,7 +606,7 @@ impl<T> Lists<T> {
     /// [`ReleaseReason::Capacity`]. The ring of [`UNKNOWN_FLOWS`] is exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
-        for delay_class in 0..DELAY_CLASSES {
+        for delay_class in 0..self.delay_classes.len() {
             let latest = now - self.delay_classes[delay_class].delay;
             let longest =
                 if delay_class == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
@@ -612,7 +631,10 @@ impl<T> Lists<T> {
     /// Releases the flows that hold at least `length` values. Flows of [`UNKNOWN_FLOWS`] are released only
     /// if `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: ReleaseReason, priority: Priority) {
-        for delay_class in 0..if length == 0 { DELAY_CLASSES } else { UNKNOWN_FLOWS } {
+        for delay_class in 0..self.delay_classes.len() {
+            if delay_class == UNKNOWN_FLOWS && length > 0 {
+                continue;
+            }
             let (front, length_of_ring) =
                 (self.delay_classes[delay_class].front, self.delay_classes[delay_class].length() as u32);
             for offset in 0..length_of_ring {
@@ -636,7 +658,7 @@ impl<T> Lists<T> {
         let front = |delay_class| {
             self.front(delay_class).map(|(came, flow)| (came, delay_class == UNKNOWN_FLOWS, flow))
         };
-        if let Some((.., flow)) = (0..DELAY_CLASSES).filter_map(front).min() {
+        if let Some((.., flow)) = (0..self.delay_classes.len()).filter_map(front).min() {
             self.release(flow, reason, priority);
         }
     }
@@ -659,7 +681,8 @@ impl<T> Lists<T> {
     /// Passes to `out` the lists of the first delay class whose first value arrived at `latest` or before.
     #[inline(always)]
     fn send_front(&mut self, latest: Timestamp, out: &mut impl Output<T>) {
-        let Lists { flows, blocks, delay_classes: [delay_class, ..], released, .. } = self;
+        let Lists { flows, blocks, delay_classes, released, .. } = self;
+        let Some(delay_class) = delay_classes.first_mut() else { return };
         let (mut front, back) = (delay_class.front, delay_class.back);
         let (mut values, mut lists) = (0, 0);
         while front != back {
@@ -708,7 +731,7 @@ impl<T> Lists<T> {
         }
         self.released.clear();
         self.in_order = true;
-        (0..DELAY_CLASSES).for_each(|delay_class| self.advance(delay_class));
+        (0..self.delay_classes.len()).for_each(|delay_class| self.advance(delay_class));
     }
 }
 

@@ -71,7 +71,7 @@ impl Lookup {
         let places = self.briefs.iter_mut().zip(&mut self.keys).zip(&mut self.hashes);
         let mut unusual = 0;
         for (packet, ((brief, key), hash)) in batch.iter_mut().zip(places) {
-            let usual = key::usual(packet).filter(|usual| !finder.watches(usual.key));
+            let usual = key::usual(packet);
             packet.set_run(match usual {
                 Some(Usual { is_plain: true, .. }) => PLAIN,
                 _ if packet.offset(Base::Network).is_none() => UNMARKED,
@@ -83,6 +83,9 @@ impl Lookup {
             *hash = finder.hasher.hash(key);
             counted.see((*hash).into(), 1);
         }
+        if finder.is_watching() {
+            unusual += self.set_aside(batch, finder);
+        }
         table.lookup_batch(&self.keys[..length], &self.hashes[..length], &mut self.ids);
         if unusual > 0 {
             self.find_others(batch, table, finder);
@@ -93,6 +96,21 @@ impl Lookup {
                 .for_each(|(_, &hash)| counted.see(hash.into(), 1));
         }
         *locality = counted;
+    }
+
+    /// Finds packets of the usual kind whose flow the headers after UDP say, and makes them packets of another
+    /// kind. Returns their number.
+    #[inline(never)]
+    fn set_aside(&mut self, batch: &mut Batch, finder: &Finder) -> usize {
+        let mut count = 0;
+        for (place, packet) in batch.iter_mut().enumerate() {
+            if finder.watches(self.keys[place]) {
+                (self.briefs[place], self.keys[place]) = (None, ShortKey::NONE);
+                packet.set_run(if packet.run() == UNMARKED { UNMARKED } else { SPECIAL });
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Looks up the flows of the packets that are not of the usual kind.

@@ -9,7 +9,7 @@ use crate::lists::{Leaving, Note, Output};
 use crate::lookup;
 use crate::per_flow::value_of;
 use crate::settings::ReframerSettings;
-use crate::statistics::Statistics;
+use crate::statistics::{Burst, Statistics};
 use crate::tcp;
 
 /// A receiver of bursts from the lists: counts them and sends their packets.
@@ -157,7 +157,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
         }
         let is_one_flow = note.kind != FlowKind::Pair as u8;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
-        self.statistics.release(leaving.reason, leaving.length, waited);
+        self.statistics.release(Burst::of(&leaving, note.delay_class, self.now, waited));
         let sorts = self.settings.reorder && leaving.length > 1;
         if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
             return self.finish_tcp(leaving.flow, note.hash, packets);
@@ -183,8 +183,8 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
 pub struct StateCollector<'s> {
     /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
-    /// The length of each burst, and the arrival time of its last packet.
-    pub bursts: Vec<(u32, Timestamp)>,
+    /// The bursts, as if they left at time 0.
+    pub bursts: Vec<Burst>,
     /// The counts; only the SLF of leaving packets is updated.
     pub statistics: &'s mut Statistics,
     /// Finds the flows of packets.
@@ -201,7 +201,8 @@ impl Output<Packet> for StateCollector<'_> {
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
         let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
-        self.bursts.push((leaving.length, last));
+        let waited = since(last, Timestamp::ZERO);
+        self.bursts.push(Burst::of(&leaving, note.delay_class, Timestamp::ZERO, waited));
     }
 }
 

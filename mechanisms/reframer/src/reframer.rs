@@ -33,6 +33,12 @@
 //!
 //! ## Arguments
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
+//! - `DELAYS`: delays for classes of traffic, in quotes if there are several: filters in the language of
+//!   IPFilter, each with a delay after it, separated by commas. A packet waits for the delay of the first filter
+//!   that it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the flow if all
+//!   filters look only at protocol, ports and IPv4 addresses. With any other filter, the first packet of each
+//!   burst decides for the burst. So the order within a flow is kept, and a packet may wait for the delay of
+//!   another class. Packets whose flow is unknown wait for the longest of all delays. At most 8 filters.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
 //!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
@@ -70,6 +76,8 @@
 //!   arguments.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
 //! - `tunnels`: the argument. Writing it releases all packets first.
+//! - `delays`: the argument. Writing it releases all packets first, forgets all flows, and sets `burst_sizes`
+//!   and `burst_times` to zero.
 //! - `capacity`: the argument. Writing it releases all packets first.
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
@@ -77,6 +85,10 @@
 //! - `hold_times`: the distribution of the times for which packets were held: lines with a power of two, and
 //!   the number of packets with times from half of it to below it. The times are too long if packets of one
 //!   burst arrived more than four seconds after each other.
+//! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines with
+//!   the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the number
+//!   of bursts with numbers from half of it to below it.
+//! - `burst_times`: in the same form, the distribution of the times for which the first packets of bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.
@@ -98,6 +110,12 @@
 //! InfiniteSource(LIMIT 100) -> Reframer(64us, BYPASS none) -> Discard
 //! ```
 //!
+//! DNS does not wait, TCP waits for 100 us, and all else for 20 us:
+//!
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Reframer(20us, DELAYS "udp port 53 0us, tcp 100us") -> Discard
+//! ```
+//!
 //! ## See also
 //! SFMaker, Batcher, IPFilter, DelayUnqueue
 
@@ -115,6 +133,7 @@ use element::{
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use wire::layers::FLOW_HEADERS;
 
+use crate::delays::Delays;
 use crate::finder::Finder;
 use crate::key::{Brief, FlowKey, FlowKind, ShortKey};
 use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
@@ -123,7 +142,7 @@ use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::pause::Pause;
 use crate::per_flow::value_of;
 use crate::settings::{Bypass, Count, DENSE, Limit, Micros, ReframerSettings, SPARSE, Slo, batch_length};
-use crate::statistics::Statistics;
+use crate::statistics::{Burst, Statistics};
 use handlers::HANDLERS;
 pub(crate) use handlers::OF_SF_MAKER;
 
@@ -134,6 +153,7 @@ pub static CLASS: Class = Class {
     manual: manual!("reframer.rs"),
     args: &[
         ArgInfo::positional("DELAY", "microseconds", "64us"),
+        ArgInfo::keyword("DELAYS", "pattern", Delays::NONE),
         ArgInfo::keyword("MAX_BURST", "unsigned", "32"),
         ArgInfo::keyword("MAX_BYTES", "unsigned", "off"),
         ArgInfo::keyword("MAX_TX_BURST", "unsigned", "32"),
@@ -153,7 +173,17 @@ pub static CLASS: Class = Class {
     state: &[
         StatePart::drained(
             "packets",
-            &["held", "active", "releases", "hold_times", "mean_batch", "slf_out", "waited_in_vain"],
+            &[
+                "held",
+                "active",
+                "releases",
+                "hold_times",
+                "burst_times",
+                "burst_sizes",
+                "mean_batch",
+                "slf_out",
+                "waited_in_vain",
+            ],
         ),
         StatePart::lost("flows", "each flow is known again with its next packet", &["flows"]),
         StatePart::kept(
@@ -174,11 +204,14 @@ pub static CLASS: Class = Class {
         "MIN_BURST 40, BYPASS none",
         "MAX_BYTES 100, BYPASS none",
         "TUNNELS true, MAX_BURST 3",
+        "DELAYS \"udp 0us, ip dscp 46 5us\", BYPASS none",
+        "DELAYS tcp 5us, MAX_BURST 3",
     ],
     reconfigures: true,
     build: |args| {
         let settings = ReframerSettings {
             delay: args.value::<Micros>("DELAY").0,
+            delays: args.value("DELAYS"),
             max_burst: args.value::<Count>("MAX_BURST").0,
             max_bytes: args.value::<Limit>("MAX_BYTES").0,
             max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
@@ -214,7 +247,7 @@ pub(crate) fn build(args: &mut Args<'_>, settings: ReframerSettings) -> Result<B
     }
 }
 
-/// The time without packets after which a flow expires. DELAY and SLO are added, so that a flow does not
+/// The time without packets after which a flow expires. The longest delay is added, so that a flow does not
 /// expire while it holds packets.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// The number of flow entries that are checked for expiry when there is no room for a new flow.
@@ -257,9 +290,7 @@ fn sketch_for(settings: &ReframerSettings) -> Option<Box<Sketch>> {
 }
 
 fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
-    let mut lists = Lists::new(settings.capacity, settings.delay).map_err(|error| error.to_string())?;
-    (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, settings.delay_of(delay_class)));
-    Ok(lists)
+    Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
 
 /// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter
@@ -320,8 +351,9 @@ impl Reframer {
                     ShortKey::NONE => self.finder.locate(&packet).map(|located| located.key),
                     key => Some(key.into()),
                 };
-                let flow =
-                    key.and_then(|key| self.find_or_open(cx, out, (key, hash), brief, now, &mut bypasses));
+                let flow = key.and_then(|key| {
+                    self.find_or_open(cx, out, (key, hash), (brief, &packet), now, &mut bypasses)
+                });
                 match flow {
                     Some(flow) => flow,
                     None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
@@ -394,7 +426,7 @@ impl Reframer {
                 let Some(key) = self.finder.locate(&packet).map(|located| located.key) else {
                     return Some(packet);
                 };
-                self.pair_flow(cx, out, key, now)
+                self.pair_flow(cx, out, (key, &packet), now)
             }
             None => return Some(packet),
         };
@@ -420,24 +452,30 @@ impl Reframer {
         None
     }
 
-    /// Returns the index of the flow that stands for all packets between two hosts, whose key is `key`. `None` if
-    /// there is no room for its entry.
-    fn pair_flow(&mut self, cx: &mut Cx<'_>, out: &mut Batch, key: FlowKey, now: Timestamp) -> Option<u32> {
+    /// Returns the index of the flow that stands for all packets between two hosts, of which `packet` is one, and
+    /// whose key is `key`. `None` if there is no room for its entry.
+    fn pair_flow(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        (key, packet): (FlowKey, &Packet),
+        now: Timestamp,
+    ) -> Option<u32> {
         let hash = key.hash(&self.finder.hasher);
         if let Some(id) = self.table.lookup(&key, hash) {
             self.table.touch(id, now);
             return Some(id.index());
         }
         let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-        self.find_or_open(cx, out, (key, hash), brief, now, &mut false)
+        self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false)
     }
 
     /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
-    /// (BYPASS). Under an SLO, also updates the prediction for the flow.
+    /// (BYPASS). Also chooses the delay of a known flow, where it may change (DELAYS, SLO).
     #[inline(never)]
     fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
-        if self.settings.slo.is_set() {
-            self.guess(id, now);
+        if let Some(id) = id {
+            self.choose_delay(packet, id, now);
         }
         let is_small = |sketch: &mut Box<Sketch>| sketch.add(hash) < self.settings.elephants;
         let is_small = self.sketch.as_mut().is_some_and(is_small);
@@ -455,25 +493,42 @@ impl Reframer {
     /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
     /// Must follow each change of the settings.
     fn note_settings(&mut self) {
-        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
-        self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
+        let ReframerSettings { slo, bypass_after, bypass, delays, .. } = &self.settings;
+        let looks = bypass.looks_anywhere() || delays.by_burst();
+        self.asks = slo.is_set() || *bypass_after > 0 || looks || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);
     }
 
-    /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
-    /// arrives in time, and chooses the flow's delay class by it. Does nothing for a flow that is not in
-    /// the table.
-    fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
-        if let Some(id) = id
-            && let Some(before) = self.table.last_seen(id)
-        {
-            let in_time = now - before <= self.settings.delay_of(DENSE);
-            let note = self.lists.note(id.index());
-            note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-            let delay_class = if note.score >= 0 { DENSE } else { SPARSE };
-            self.lists.set_delay_class(id.index(), delay_class as u8);
+    /// Chooses the delay class of a flow anew: by the filters of DELAYS if packets of one flow may match
+    /// different rules, otherwise by the prediction under an SLO. A flow that holds packets keeps its class,
+    /// so that the first packet of a burst decides.
+    fn choose_delay(&mut self, packet: &Packet, id: FlowId, now: Timestamp) {
+        if self.table.last_seen(id).is_none() {
+            return;
         }
+        let by_burst = self.settings.delays.by_burst();
+        let slo = self.settings.slo.is_set();
+        let predicted = if slo { self.guess(id, now) } else { by_burst.then_some(SPARSE) };
+        let flow = id.index();
+        let has_rule = usize::from(self.lists.note(flow).delay_class) >= DELAY_CLASSES;
+        if self.lists.holds(flow) || !by_burst && has_rule {
+            return;
+        }
+        let rule = if by_burst { self.settings.delays.rule_of(packet) } else { None };
+        if let Some(delay_class) = rule.map(|rule| DELAY_CLASSES + rule).or(predicted) {
+            self.lists.set_delay_class(flow, delay_class as u8);
+        }
+    }
+
+    /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
+    /// arrives in time, and returns the flow's delay class by it. `None` for a flow that has expired.
+    fn guess(&mut self, id: FlowId, now: Timestamp) -> Option<usize> {
+        let before = self.table.last_seen(id)?;
+        let in_time = now - before <= self.settings.delay_of(DENSE);
+        let note = self.lists.note(id.index());
+        note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
+        Some(if note.score >= 0 { DENSE } else { SPARSE })
     }
 
     /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
@@ -487,7 +542,7 @@ impl Reframer {
         cx: &mut Cx<'_>,
         out: &mut Batch,
         (key, hash): (FlowKey, u32),
-        brief: Brief,
+        (brief, packet): (Brief, &Packet),
         now: Timestamp,
         bypasses: &mut bool,
     ) -> Option<u32> {
@@ -503,19 +558,18 @@ impl Reframer {
             // once the packets that are due have left. They must leave first, so that a later packet of an
             // expired flow, which may pass at once, does not overtake them.
             self.let_go(cx, out);
-            let longest =
-                (0..DELAY_CLASSES).map(|delay_class| self.lists.delay(delay_class)).max().unwrap_or_default();
-            self.table.expire(now, longest, SEARCH, |_, _| ());
+            self.table.expire(now, self.lists.delay(UNKNOWN_FLOWS), SEARCH, |_, _| ());
             inserted = self.table.insert(&key, hash, now);
         }
         match inserted {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
-                let delay_class = match self.settings.slo.is_set() {
+                let delay_class = match self.settings.delays.rule_of(packet) {
                     _ if brief.kind == FlowKind::Pair => UNKNOWN_FLOWS,
-                    true => DENSE,
-                    false => SPARSE,
+                    Some(rule) => DELAY_CLASSES + rule,
+                    None if self.settings.slo.is_set() => DENSE,
+                    None => SPARSE,
                 };
                 self.lists.open(id.index(), note, delay_class as u8);
                 self.sorting.forget(id.index());
@@ -608,12 +662,17 @@ impl Reframer {
         }
     }
 
+    /// True if filters of the settings may read any byte of a packet.
+    fn looks_anywhere(&self) -> bool {
+        self.settings.bypass.looks_anywhere() || self.settings.delays.rules().next().is_some()
+    }
+
     /// Returns the packet fields from which the element determines flow and bypass, for its declaration.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
-        if self.settings.reorder || self.settings.compress || self.settings.bypass.looks_anywhere() {
+        if self.settings.reorder || self.settings.compress || self.looks_anywhere() {
             reads.push(Field::Payload);
         }
         reads
@@ -624,9 +683,11 @@ impl Reframer {
 /// once, and the counts.
 struct Inherited {
     packets: Vec<(Packet, Timestamp)>,
-    /// For each burst of `packets`: its length, and the arrival time of its last packet.
-    bursts: Vec<(u32, Timestamp)>,
+    /// The bursts of `packets`, as if they left at time 0.
+    bursts: Vec<Burst>,
     statistics: Statistics,
+    /// The argument DELAYS, which says what the classes of bursts are.
+    delays: String,
 }
 
 impl Element for Reframer {
@@ -713,7 +774,7 @@ impl Element for Reframer {
             self.pause.begin_sample(&self.statistics);
         }
         // A flow without packets for that long holds no packets, so expiry loses none.
-        self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
+        self.table.expire(now, MEMORY + self.lists.delay(UNKNOWN_FLOWS), length, |_, _| ());
         self.arm(cx);
         Some(out)
     }
@@ -737,7 +798,9 @@ impl Element for Reframer {
         let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, finder };
         self.lists.let_go(&mut legacy);
         let StateCollector { packets, bursts, .. } = legacy;
-        Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))
+        let statistics = std::mem::take(&mut self.statistics);
+        let delays = self.settings.delays.text().into();
+        Some(Box::new(Inherited { packets, bursts, statistics, delays }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
@@ -746,8 +809,14 @@ impl Element for Reframer {
         // The release is counted here, because the packets leave only now and the old element could not
         // know this time.
         let now = cx.now();
-        for (length, last) in state.bursts {
-            self.statistics.release(ReleaseReason::Drain, length, now - last);
+        let is_same = self.settings.delays.text() == state.delays;
+        if !is_same {
+            self.statistics.classes = Default::default();
+        }
+        for burst in state.bursts {
+            let delay_class = if is_same { burst.delay_class } else { 0 };
+            let waited = burst.waited.map(|waited| now + waited);
+            self.statistics.release(Burst { delay_class, waited, ..burst });
         }
         for (mut packet, came) in state.packets {
             self.statistics.holds.see(now - came);

@@ -3,7 +3,8 @@
 use element::Timestamp;
 use element::histogram::Log2Histogram;
 
-use crate::lists::ReleaseReason;
+use crate::delays::MAX_RULES;
+use crate::lists::{DELAY_CLASSES, Leaving, ReleaseReason};
 
 /// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,40 @@ impl RunCounts {
     }
 }
 
+/// The counts of the bursts of one class of traffic: those of a rule of DELAYS, or all others.
+#[derive(Clone, Debug, Default)]
+pub struct ClassCounts {
+    /// The histogram of the numbers of packets in bursts.
+    pub sizes: Log2Histogram,
+    /// The histogram of the times for which the first packets of bursts were held.
+    pub times: Log2Histogram,
+}
+
+/// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
+const CLASSES: usize = MAX_RULES + 1;
+
+/// A burst that leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// The reason for which it leaves.
+    pub reason: ReleaseReason,
+    /// The number of its packets.
+    pub length: u32,
+    /// The delay class of its flow.
+    pub delay_class: u8,
+    /// The times for which its first and its last packet were held.
+    pub waited: [Timestamp; 2],
+}
+
+impl Burst {
+    /// Describes the burst of a list that leaves at `now`. Its last packet has waited for `last`.
+    #[inline(always)]
+    pub fn of(leaving: &Leaving, delay_class: u8, now: Timestamp, last: Timestamp) -> Burst {
+        let first = Timestamp(now.0.wrapping_sub(leaving.first.0));
+        Burst { reason: leaving.reason, length: leaving.length, delay_class, waited: [first, last] }
+    }
+}
+
 /// The counts of one element.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -49,6 +84,8 @@ pub struct Statistics {
     pub holds: Log2Histogram,
     /// The number of bursts that left, by `ReleaseReason as usize`.
     pub releases: [u64; ReleaseReason::ALL.len()],
+    /// The counts of the bursts that left, by class of traffic.
+    pub classes: [ClassCounts; CLASSES],
     /// The number of packets in all bursts that left, including dropped ACKs.
     pub released: u64,
     /// The sum over all bursts of the time, in nanoseconds, that a burst waited after its last packet had
@@ -75,15 +112,31 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts a burst of `packets` packets that leaves; `waited` is the time since its last packet arrived.
-    #[inline]
-    pub fn release(&mut self, reason: ReleaseReason, packets: u32, waited: Timestamp) {
+    /// Counts a burst that leaves.
+    #[inline(always)]
+    pub fn release(&mut self, burst: Burst) {
+        let Burst { reason, length, delay_class, waited: [first, last] } = burst;
         self.releases[reason as usize] += 1;
-        self.released += u64::from(packets);
-        self.at_once += u64::from(reason == ReleaseReason::Bypass && packets == 1);
+        self.released += u64::from(length);
+        self.at_once += u64::from(reason == ReleaseReason::Bypass && length == 1);
         // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
         // arrives.
-        self.waited = self.waited.wrapping_add(waited.0 as u64);
+        self.waited = self.waited.wrapping_add(last.0 as u64);
+        let class = (usize::from(delay_class) + 1).saturating_sub(DELAY_CLASSES);
+        if let Some(counts) = self.classes.get_mut(class) {
+            counts.sizes.add(length.into(), 1);
+            counts.times.see(first);
+        }
+    }
+
+    /// Returns lines with a class of traffic and a line of its histogram: `rest`, or the number of a rule.
+    pub fn show_classes(&self, lines: impl Fn(&ClassCounts) -> String) -> String {
+        let mut shown = String::new();
+        for (class, counts) in self.classes.iter().enumerate() {
+            let name = if class == 0 { "rest".into() } else { class.to_string() };
+            lines(counts).lines().for_each(|line| shown.extend([&name, " ", line, "\n"]));
+        }
+        shown
     }
 
     /// Returns the number of all bursts that left, for all reasons.
