@@ -119,7 +119,9 @@
 //! ## See also
 //! SFMaker, Batcher, IPFilter, DelayUnqueue
 
+mod decisions;
 mod handlers;
+mod unknown;
 
 use std::any::Any;
 
@@ -293,11 +295,6 @@ fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
 
-/// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter
-/// saturates at -2 and 1 (two bits); at 0 and above, the prediction is that the packet arrives in time.
-/// From either limit, two packets change the prediction.
-const SURE: i8 = 2;
-
 impl Reframer {
     fn new(settings: ReframerSettings) -> Result<Reframer, String> {
         let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
@@ -397,99 +394,6 @@ impl Reframer {
         *sum
     }
 
-    /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
-    /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
-    /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
-    /// held packets and forwards the packet. `brief` is `None` for packets without a flow.
-    #[inline(never)]
-    fn hold_unknown(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        brief: Option<Brief>,
-        packet: Packet,
-        now: Timestamp,
-    ) -> Option<Packet> {
-        let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
-        let pairs = self.finder.pairs(&packet);
-        let holder = pairs.into_iter().flatten().find_map(|key| {
-            let id = self.table.lookup(&key, key.hash(&self.finder.hasher))?;
-            self.lists.holds(id.index()).then_some(id)
-        });
-        let flow = match holder {
-            Some(id) => {
-                // The use is noted, so that the entry does not expire while it holds packets.
-                self.table.touch(id, now);
-                Some(id.index())
-            }
-            None if is_hidden => {
-                let Some(key) = self.finder.locate(&packet).map(|located| located.key) else {
-                    return Some(packet);
-                };
-                self.pair_flow(cx, out, (key, &packet), now)
-            }
-            None => return Some(packet),
-        };
-        let overflows = flow.is_none() || self.lists.held() >= self.settings.max_held;
-        let left = match flow {
-            Some(flow) => {
-                self.lists.hold(flow, packet, now);
-                None
-            }
-            None => Some(packet),
-        };
-        if overflows {
-            // Releases everything, so that the packet can leave at once without overtaking a packet that
-            // arrived earlier.
-            self.statistics.overflows += u64::from(flow.is_some());
-            self.lists.release_all(ReleaseReason::Capacity, self.settings.priority);
-            self.let_go(cx, out);
-        }
-        if let Some(packet) = left {
-            let counted = brief.filter(|brief| brief.counts()).and_then(|_| self.finder.locate(&packet));
-            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.finder.hasher)));
-        }
-        None
-    }
-
-    /// Returns the index of the flow that stands for all packets between two hosts, of which `packet` is one, and
-    /// whose key is `key`. `None` if there is no room for its entry.
-    fn pair_flow(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        (key, packet): (FlowKey, &Packet),
-        now: Timestamp,
-    ) -> Option<u32> {
-        let hash = key.hash(&self.finder.hasher);
-        if let Some(id) = self.table.lookup(&key, hash) {
-            self.table.touch(id, now);
-            return Some(id.index());
-        }
-        let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-        self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false)
-    }
-
-    /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
-    /// (BYPASS). Also chooses the delay of a known flow, where it may change (DELAYS, SLO).
-    #[inline(never)]
-    fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
-        if let Some(id) = id {
-            self.choose_delay(packet, id, now);
-        }
-        let is_small = |sketch: &mut Box<Sketch>| sketch.add(hash) < self.settings.elephants;
-        let is_small = self.sketch.as_mut().is_some_and(is_small);
-        is_small || self.settings.bypass.applies_to(packet)
-    }
-
-    /// True if a flow is not held any more because too many of its bursts had only one packet
-    /// (BYPASS_AFTER_FAIL).
-    #[inline(never)]
-    fn has_failed(&mut self, flow: u32) -> bool {
-        let fails = self.settings.bypass_after;
-        fails > 0 && self.lists.note(flow).score >= fails
-    }
-
     /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
     /// Must follow each change of the settings.
     fn note_settings(&mut self) {
@@ -498,37 +402,6 @@ impl Reframer {
         self.asks = slo.is_set() || *bypass_after > 0 || looks || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);
-    }
-
-    /// Chooses the delay class of a flow anew: by the filters of DELAYS if packets of one flow may match
-    /// different rules, otherwise by the prediction under an SLO. A flow that holds packets keeps its class,
-    /// so that the first packet of a burst decides.
-    fn choose_delay(&mut self, packet: &Packet, id: FlowId, now: Timestamp) {
-        if self.table.last_seen(id).is_none() {
-            return;
-        }
-        let by_burst = self.settings.delays.by_burst();
-        let slo = self.settings.slo.is_set();
-        let predicted = if slo { self.guess(id, now) } else { by_burst.then_some(SPARSE) };
-        let flow = id.index();
-        let has_rule = usize::from(self.lists.note(flow).delay_class) >= DELAY_CLASSES;
-        if self.lists.holds(flow) || !by_burst && has_rule {
-            return;
-        }
-        let rule = if by_burst { self.settings.delays.rule_of(packet) } else { None };
-        if let Some(delay_class) = rule.map(|rule| DELAY_CLASSES + rule).or(predicted) {
-            self.lists.set_delay_class(flow, delay_class as u8);
-        }
-    }
-
-    /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
-    /// arrives in time, and returns the flow's delay class by it. `None` for a flow that has expired.
-    fn guess(&mut self, id: FlowId, now: Timestamp) -> Option<usize> {
-        let before = self.table.last_seen(id)?;
-        let in_time = now - before <= self.settings.delay_of(DENSE);
-        let note = self.lists.note(id.index());
-        note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-        Some(if note.score >= 0 { DENSE } else { SPARSE })
     }
 
     /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
@@ -581,19 +454,6 @@ impl Reframer {
                 self.statistics.overflows += 1;
                 None
             }
-        }
-    }
-
-    /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
-    /// same hosts.
-    #[inline]
-    fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
-        let left = match self.lists.holds_unknown() {
-            true => self.hold_unknown(cx, out, None, packet, now),
-            false => Some(packet),
-        };
-        if let Some(packet) = left {
-            self.pass(cx, out, packet, None);
         }
     }
 
