@@ -1,11 +1,10 @@
 //! The argument DELAYS: a filter and a delay for each of several classes of traffic.
 
 use classify::filter::{Condition, HeaderLayer, Matcher, Test};
-use element::args::{ArgType, Micros, Scope, unquote};
+use element::args::{ArgType, Micros, PlaceNames, Scope, filter_condition, unquote};
 use element::{Packet, Timestamp};
 
 use crate::key;
-use crate::settings::filter;
 
 /// The maximum number of rules.
 pub const MAX_RULES: usize = 8;
@@ -32,6 +31,12 @@ impl Delays {
     /// Returns the delay of a rule; `None` if there is no such rule.
     pub fn delay(&self, rule: usize) -> Option<Timestamp> {
         self.delays.get(rule).copied()
+    }
+
+    /// True if there are rules.
+    #[inline]
+    pub fn exist(&self) -> bool {
+        self.matcher.is_some()
     }
 
     /// Returns the delays of all rules.
@@ -77,6 +82,15 @@ impl ArgType for Delays {
 
     fn clicks_words(_text: &str) -> Option<String> {
         None
+    }
+}
+
+/// Parses a filter in IPFilter's language.
+pub(crate) fn filter(text: &str, place: &Scope<'_>) -> Result<Condition, String> {
+    let (condition, issues) = filter_condition(text, &PlaceNames(*place));
+    match issues.into_iter().find(|(_, is_warning)| !is_warning) {
+        Some((issue, _)) => Err(issue.text),
+        None => Ok(condition),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Finds the flow of a packet as the arguments say: by its own header ([`crate::key`]), or by the header
-//! inside of a tunnel (TUNNELS).
+//! Finds the flow of a packet as the arguments say: by its own header ([`crate::key`]), by the header inside of
+//! a tunnel (TUNNELS), or by the connection id of QUIC (QUIC_ID).
 //!
 //! The key of a flow in a tunnel has the addresses and VLANs of the outer packet, the kind of the tunnel with
 //! its VNI, TEID or GRE key, and what identifies the inner flow, VLANs included. So equal addresses of two
@@ -17,6 +17,12 @@
 //!   later: both wait for the same time, and of two such lists the older leaves first.
 //! - Packets with sequence numbers of GRE or GTP-U are not told apart within their tunnel, because receivers
 //!   put them in order, or drop late packets.
+//!
+//! The key of a flow of QUIC has the five-tuple and the destination connection id. A connection may show several
+//! ids, one after the other: a random one in the first long headers, then ids that the server chose. Its order
+//! across ids holds because long headers, and the first packet with an id, have or use the pair key of the
+//! five-tuple: while such a packet is held, all packets of the five-tuple wait with it, and those that came before
+//! it have left when it leaves. Only packets of ids that are both in use already may overtake each other.
 
 use element::{Base, Packet};
 use flow::{Key, KeyHasher};
@@ -25,6 +31,7 @@ use wire::{Layers, LinkType};
 use zerocopy::FromZeros;
 
 use crate::key::{self, Addresses, FlowKey, FlowKind, Identity, Located, ShortKey};
+use crate::quic::{self, Quic};
 use crate::tunnel::{self, Inside, Tunnel};
 
 /// Finds flows, and hashes their keys.
@@ -33,6 +40,8 @@ pub struct Finder {
     /// The hasher of flow keys.
     pub hasher: KeyHasher,
     tunnels: bool,
+    /// The length in bytes of connection ids of QUIC; 0 if they do not count.
+    quic_id: usize,
     /// The values of [`ShortKey::destination`] for which the headers after UDP must be read, each at the index
     /// that its lowest bits are. Other places have [`NOTHING`].
     watched: [u32; PLACES],
@@ -43,25 +52,31 @@ const PLACES: usize = 8;
 const NOTHING: u32 = 0;
 
 impl Finder {
-    /// Makes a finder that looks into tunnels if `tunnels` is true.
-    pub fn new(hasher: KeyHasher, tunnels: bool) -> Finder {
+    /// Makes a finder that looks into tunnels if `tunnels` is true, and for connection ids of QUIC of `quic_id`
+    /// bytes if this is not 0.
+    pub fn new(hasher: KeyHasher, tunnels: bool, quic_id: usize) -> Finder {
         let mut watched = [NOTHING; PLACES];
-        if tunnels {
-            for port in [tunnel::VXLAN, tunnel::GENEVE, tunnel::GTP] {
-                let value = u32::from(port.swap_bytes()) | (FlowKind::Udp as u32) << 20 | 4 << 16;
-                watched[value as usize % PLACES] = value;
-            }
+        let ports = [
+            (tunnel::VXLAN, tunnels),
+            (tunnel::GENEVE, tunnels),
+            (tunnel::GTP, tunnels),
+            (quic::PORT, quic_id > 0),
+        ];
+        for (port, _) in ports.into_iter().filter(|(_, is_watched)| *is_watched) {
+            let value = u32::from(port.swap_bytes()) | (FlowKind::Udp as u32) << 20 | 4 << 16;
+            watched[value as usize % PLACES] = value;
         }
-        Finder { hasher, tunnels, watched }
+        Finder { hasher, tunnels, quic_id, watched }
     }
 
     /// True if [`watches`](Self::watches) must be asked about each packet.
     #[inline(always)]
     pub(crate) fn is_watching(&self) -> bool {
-        self.tunnels
+        self.tunnels || self.quic_id > 0
     }
 
-    /// True if a packet of this key, as [`key::usual`] returns it, may be in a tunnel.
+    /// True if a packet of this key, as [`key::usual`] returns it, may be in a tunnel or of
+    /// QUIC.
     #[inline(always)]
     pub(crate) fn watches(&self, key: ShortKey) -> bool {
         let value = key.destination();
@@ -71,28 +86,39 @@ impl Finder {
     /// Returns the flow of a packet; `None` if the packet belongs to no flow that can be identified.
     #[inline]
     pub fn locate(&self, packet: &Packet) -> Option<Located> {
-        match self.tunnels {
+        match self.is_watching() {
             true => self.locate_inner(packet).or_else(|| key::locate(packet)),
             false => key::locate(packet),
         }
     }
 
     /// Returns the pair keys of a packet: those of the flows with which it must wait while these hold packets
-    /// whose flow is unknown. The second key is that of the addresses inside of a tunnel.
+    /// whose flow is unknown. The second key is that of the addresses inside of a tunnel, or
+    /// of the five-tuple of QUIC.
     pub fn pairs(&self, packet: &Packet) -> [Option<FlowKey>; 2] {
-        let inner = if self.tunnels { self.inner_pair(packet) } else { None };
+        let inner = if self.is_watching() { self.inner_pair(packet) } else { None };
         [key::pair(packet), inner]
     }
 
-    /// Returns the flow of a packet by what a tunnel carries; `None` if its outer header says which flow it is.
+    /// Returns what a packet carries in a tunnel.
+    fn inside<'p>(&self, ip: &'p [u8], layers: &Layers, packet: &Packet) -> Inside<'p> {
+        if self.tunnels { tunnel::inside(ip, layers, is_cut(packet)) } else { Inside::Nothing }
+    }
+
+    /// Returns what a packet shows about QUIC.
+    fn quic(&self, ip: &[u8], layers: &Layers) -> Quic {
+        if self.quic_id > 0 { quic::id(ip, layers, self.quic_id) } else { Quic::Nothing }
+    }
+
+    /// Returns the flow of a packet by what a tunnel carries, or by QUIC; `None` if its outer header says which flow it is.
     #[inline(never)]
     fn locate_inner(&self, packet: &Packet) -> Option<Located> {
         let frame = key::frame(packet)?;
-        let is_cut = is_cut(packet);
         let outer = Outer { addresses: key::addresses(frame.ip)?, vlans: frame.vlans };
-        match tunnel::inside(frame.ip, &Layers::locate(frame.ip, LinkType::RawIp), is_cut) {
+        let layers = Layers::locate(frame.ip, LinkType::RawIp);
+        match self.inside(frame.ip, &layers, packet) {
             Inside::Packet { tunnel, ip, vlans } => {
-                let inner = Inner::of(ip, vlans, is_cut)?;
+                let inner = Inner::of(ip, vlans, is_cut(packet))?;
                 let Identity { kind, flags, .. } = inner.identity;
                 let key = self.key(outer, tunnel, Some(inner));
                 Some(Located { key, kind, flags })
@@ -102,25 +128,43 @@ impl Finder {
                 Some(Located { key, kind: FlowKind::Tunnel, flags: 0 })
             }
             Inside::Unknown => {
-                let key = FlowKey::new(outer.addresses, 0, FlowKind::Pair, outer.vlans);
+                let key = outer.pair(0);
                 Some(Located { key, kind: FlowKind::Pair, flags: 0 })
             }
-            Inside::Nothing => None,
+            Inside::Nothing => {
+                let (key, kind) = match self.quic(frame.ip, &layers) {
+                    Quic::Id(id) => (self.quic_key(outer, ports(frame.ip, &layers)?, id), FlowKind::Quic),
+                    Quic::Other => (outer.pair(ports(frame.ip, &layers)?), FlowKind::Pair),
+                    Quic::Nothing => return None,
+                };
+                Some(Located { key, kind, flags: 0 })
+            }
         }
     }
 
     #[inline(never)]
     fn inner_pair(&self, packet: &Packet) -> Option<FlowKey> {
         let frame = key::frame(packet)?;
-        let is_cut = is_cut(packet);
         let outer = Outer { addresses: key::addresses(frame.ip)?, vlans: frame.vlans };
-        match tunnel::inside(frame.ip, &Layers::locate(frame.ip, LinkType::RawIp), is_cut) {
+        let layers = Layers::locate(frame.ip, LinkType::RawIp);
+        match self.inside(frame.ip, &layers, packet) {
             Inside::Packet { tunnel, ip, vlans } => {
-                let inner = Inner { identity: PAIR, protocol: 0, ..Inner::of(ip, vlans, is_cut)? };
+                let inner = Inner { identity: PAIR, protocol: 0, ..Inner::of(ip, vlans, is_cut(packet))? };
                 Some(self.key(outer, tunnel, Some(inner)))
+            }
+            Inside::Nothing if self.quic(frame.ip, &layers) != Quic::Nothing => {
+                Some(outer.pair(ports(frame.ip, &layers)?))
             }
             _ => None,
         }
+    }
+
+    fn quic_key(&self, outer: Outer, ports: u32, [a, b, c]: [u64; 3]) -> FlowKey {
+        let (exact, addresses) = match outer.addresses {
+            Addresses::V4(both) => (true, both),
+            all => (false, self.digest(all)),
+        };
+        FlowKey::inside((ports, FlowKind::Quic, outer.vlans), exact, [addresses, a, b, c])
     }
 
     /// Returns the key of a flow in a tunnel; without `inner`, the key of the tunnel as a whole.
@@ -168,11 +212,23 @@ fn is_cut(packet: &Packet) -> bool {
     bytes.len() > FLOW_HEADERS.into() || packet.len() > packet.data().len()
 }
 
-/// The outer header of a tunnel.
+/// Addresses and VLANs of the outer packet.
 #[derive(Clone, Copy)]
 struct Outer {
     addresses: Addresses,
     vlans: u32,
+}
+
+impl Outer {
+    /// Returns the pair key of all packets with these addresses or, if `ports` is not 0, with this five-tuple.
+    fn pair(self, ports: u32) -> FlowKey {
+        FlowKey::new(self.addresses, ports, FlowKind::Pair, self.vlans)
+    }
+}
+
+/// Returns the ports of a datagram as one number.
+fn ports(ip: &[u8], layers: &Layers) -> Option<u32> {
+    Some(u32::from_le_bytes(*ip.get(layers.l4?..)?.first_chunk()?))
 }
 
 /// The packet in a tunnel.

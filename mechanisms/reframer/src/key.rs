@@ -42,7 +42,7 @@ impl FlowKey {
         }
     }
 
-    /// Makes the key of a flow inside of a tunnel from a first word without IP version, and four words. IPv4
+    /// Makes the key of a flow in a tunnel, or of QUIC, from a first word without IP version, and four words. IPv4
     /// inside of IPv4 is `exact`; in other keys, hashes stand for the addresses. No other flow has such a key.
     pub(crate) fn inside(start: (u32, FlowKind, u32), exact: bool, words: [u64; 4]) -> FlowKey {
         let (number, kind, vlans) = start;
@@ -140,6 +140,8 @@ pub enum FlowKind {
     Inner,
     /// Another flow in a tunnel, or all packets of a tunnel.
     Tunnel,
+    /// QUIC, identified by addresses, ports and connection id.
+    Quic,
 }
 
 fn first(bytes: &[u8]) -> &[u8] {
@@ -351,7 +353,7 @@ impl Brief {
     /// True if runs of the flow count for the spatial locality factor, which is defined over TCP and UDP.
     #[inline]
     pub fn counts(self) -> bool {
-        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp | FlowKind::Inner)
+        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp | FlowKind::Inner | FlowKind::Quic)
     }
 }
 

@@ -157,7 +157,8 @@ impl Output<Packet> for Outgoing<'_, '_> {
         }
         let is_one_flow = note.kind != FlowKind::Pair as u8;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
-        self.statistics.release(Burst::of(&leaving, note.delay_class, self.now, waited));
+        let burst = Burst::of(&leaving, note.delay_class, self.now, waited);
+        self.statistics.release(burst, self.settings.delays.exist());
         let sorts = self.settings.reorder && leaving.length > 1;
         if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
             return self.finish_tcp(leaving.flow, note.hash, packets);
@@ -235,5 +236,6 @@ fn see_alone(statistics: &mut Statistics, finder: &Finder, packet: &Packet) {
 
 /// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels too.
 fn counts(kind: u8) -> bool {
-    [FlowKind::Tcp as u8, FlowKind::Udp as u8, FlowKind::Inner as u8].contains(&kind)
+    const COUNTED: [FlowKind; 4] = [FlowKind::Tcp, FlowKind::Udp, FlowKind::Inner, FlowKind::Quic];
+    COUNTED.iter().any(|&counted| counted as u8 == kind)
 }

@@ -26,6 +26,16 @@
 //! default is false, because packets of one outer flow may change places, and because elements that see only
 //! the outer headers gain nothing.
 //!
+//! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that connections
+//! that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read in short
+//! headers, which do not contain its length. Packets of different ids may change places, which does no harm,
+//! because connections that share a five-tuple do not know of each other. Packets of one connection do not change
+//! places when its id changes: datagrams with long headers, whose first id is a random number of the client, and
+//! the first datagram with any id, are packets whose flow is unknown, and all packets of the five-tuple wait with
+//! them. The two directions are separate flows; datagrams from servers are told apart by five-tuple. After a
+//! migration the five-tuple is another one, and so is the flow. A length that is too small joins flows; one that
+//! is too large gives each packet a flow, so that packets wait for DELAY and fill the table of flows.
+//!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
 //! ## Usage
@@ -65,6 +75,8 @@
 //!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
 //!   packets do not wait. Writing to a handler of an argument ends a pause.
 //! - `TUNNELS`: true to tell flows in VXLAN, GENEVE, GTP-U, GRE and IP in IP apart by the inner headers.
+//! - `QUIC_ID`: the length in bytes of the connection ids that servers of QUIC choose, by which datagrams to UDP
+//!   port 443 are told apart further than by five-tuple; `off` for the five-tuple alone.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -75,7 +87,7 @@
 //! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
 //!   arguments.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
-//! - `tunnels`: the argument. Writing it releases all packets first.
+//! - `tunnels`, `quic_id`: the arguments. Writing them releases all packets first.
 //! - `delays`: the argument. Writing it releases all packets first, forgets all flows, and sets `burst_sizes`
 //!   and `burst_times` to zero.
 //! - `capacity`: the argument. Writing it releases all packets first.
@@ -88,7 +100,8 @@
 //! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines with
 //!   the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the number
 //!   of bursts with numbers from half of it to below it.
-//! - `burst_times`: in the same form, the distribution of the times for which the first packets of bursts waited.
+//! - `burst_times`: with DELAYS, in the same form, the distribution of the times for which the first packets of
+//!   bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.
@@ -143,6 +156,7 @@ use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::pause::Pause;
 use crate::per_flow::value_of;
+use crate::quic::QuicId;
 use crate::settings::{Bypass, Count, DENSE, Limit, Micros, ReframerSettings, SPARSE, Slo, batch_length};
 use crate::statistics::{Burst, Statistics};
 use handlers::HANDLERS;
@@ -168,6 +182,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SLO", "microseconds", "off"),
         ArgInfo::keyword("MIN_BURST", "real", "1.1"),
         ArgInfo::keyword("TUNNELS", "bool", "false"),
+        ArgInfo::keyword("QUIC_ID", "unsigned", "off"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
@@ -206,6 +221,7 @@ pub static CLASS: Class = Class {
         "MIN_BURST 40, BYPASS none",
         "MAX_BYTES 100, BYPASS none",
         "TUNNELS true, MAX_BURST 3",
+        "QUIC_ID 8, TUNNELS true, BYPASS none",
         "DELAYS \"udp 0us, ip dscp 46 5us\", BYPASS none",
         "DELAYS tcp 5us, MAX_BURST 3",
     ],
@@ -226,6 +242,7 @@ pub static CLASS: Class = Class {
             min_burst: args.value("MIN_BURST"),
             max_acks: args.value::<Count>("MAX_ACKS").0,
             tunnels: args.value("TUNNELS"),
+            quic_id: args.value::<QuicId>("QUIC_ID").0,
             capacity: args.value::<Count>("CAPACITY").0,
             max_held: args.value::<Count>("MAX_HELD").0,
             first_passes: false,
@@ -291,6 +308,10 @@ fn sketch_for(settings: &ReframerSettings) -> Option<Box<Sketch>> {
     (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
 }
 
+fn finder_for(settings: &ReframerSettings, hasher: KeyHasher) -> Finder {
+    Finder::new(hasher, settings.tunnels, settings.quic_id)
+}
+
 fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
@@ -301,7 +322,7 @@ impl Reframer {
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
             table,
-            finder: Finder::new(KeyHasher::default(), settings.tunnels),
+            finder: finder_for(&settings, KeyHasher::default()),
             lists: lists_for(&settings)?,
             lookup: None,
             sorting: Sorting::new(longest),
@@ -332,8 +353,13 @@ impl Reframer {
     #[inline(never)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
-        let packet = match brief.kind == FlowKind::Pair || self.lists.holds_unknown() {
-            true => match self.hold_unknown(cx, out, Some(brief), packet, now) {
+        let is_hidden = match brief.kind {
+            FlowKind::Pair => true,
+            FlowKind::Quic if known.id.is_none() => self.opens_quic(cx, out, (brief, &packet), hash, now),
+            _ => false,
+        };
+        let packet = match is_hidden || self.lists.holds_unknown() {
+            true => match self.hold_unknown(cx, out, (Some(brief), is_hidden), packet, now) {
                 Some(packet) => packet,
                 None => return,
             },
@@ -524,7 +550,7 @@ impl Reframer {
 
     /// True if filters of the settings may read any byte of a packet.
     fn looks_anywhere(&self) -> bool {
-        self.settings.bypass.looks_anywhere() || self.settings.delays.rules().next().is_some()
+        self.settings.bypass.looks_anywhere() || self.settings.delays.exist()
     }
 
     /// Returns the packet fields from which the element determines flow and bypass, for its declaration.
@@ -568,8 +594,8 @@ impl Element for Reframer {
             support: Support { finds_runs: true, ..Support::default() },
             hold: Hold::PerFlow,
             state: vec![table],
-            order: if self.settings.reorder || self.settings.tunnels {
-                // With TUNNELS, the flows that are kept in order are not those of the outer header.
+            order: if self.settings.reorder || self.finder.is_watching() {
+                // With TUNNELS or QUIC_ID, the flows that are kept in order are not those of the five-tuple.
                 Order::MayReorder
             } else {
                 Order::KeepsPerFlow
@@ -580,7 +606,7 @@ impl Element for Reframer {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.finder = Finder::new(cx.key_hasher(), self.settings.tunnels);
+        self.finder = finder_for(&self.settings, cx.key_hasher());
         Ok(())
     }
 
@@ -676,7 +702,7 @@ impl Element for Reframer {
         for burst in state.bursts {
             let delay_class = if is_same { burst.delay_class } else { 0 };
             let waited = burst.waited.map(|waited| now + waited);
-            self.statistics.release(Burst { delay_class, waited, ..burst });
+            self.statistics.release(Burst { delay_class, waited, ..burst }, self.settings.delays.exist());
         }
         for (mut packet, came) in state.packets {
             self.statistics.holds.see(now - came);

@@ -1,13 +1,13 @@
 //! The arguments of the reframer, and the values that handlers accept for them.
 
-use classify::filter::{Condition, Matcher};
+use classify::filter::Matcher;
 pub use element::args::Micros;
-use element::args::{ArgType, PlaceNames, Scope, filter_condition, unquote};
+use element::args::{ArgType, Scope, unquote};
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 use wire::tcp;
 
-use crate::delays::Delays;
+use crate::delays::{Delays, filter};
 use crate::key;
 use crate::lists::{DELAY_CLASSES, Priority, UNKNOWN_FLOWS};
 
@@ -191,15 +191,6 @@ impl Bypass {
     }
 }
 
-/// Parses a filter in IPFilter's language.
-pub(crate) fn filter(text: &str, place: &Scope<'_>) -> Result<Condition, String> {
-    let (condition, issues) = filter_condition(text, &PlaceNames(*place));
-    match issues.into_iter().find(|(_, is_warning)| !is_warning) {
-        Some((issue, _)) => Err(issue.text),
-        None => Ok(condition),
-    }
-}
-
 impl Default for Bypass {
     fn default() -> Bypass {
         Bypass::none()
@@ -254,6 +245,8 @@ pub struct ReframerSettings {
     pub min_burst: f64,
     /// True to tell flows in tunnels apart by the inner headers.
     pub tunnels: bool,
+    /// The length in bytes of connection ids of QUIC, which tell flows apart; 0 if they do not.
+    pub quic_id: usize,
     /// The maximum number of flows in the flow table.
     pub capacity: usize,
     /// The maximum number of packets that are held at a time.

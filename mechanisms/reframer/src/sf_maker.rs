@@ -150,6 +150,7 @@ pub static CLASS: Class = Class {
             min_burst: 0.0,
             max_bytes: 0,
             tunnels: false,
+            quic_id: 0,
             delays: Delays::default(),
             max_acks: usize::MAX,
             capacity: 65_536,

@@ -40,12 +40,40 @@ impl RunCounts {
 }
 
 /// The counts of the bursts of one class of traffic: those of a rule of DELAYS, or all others.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClassCounts {
-    /// The histogram of the numbers of packets in bursts.
-    pub sizes: Log2Histogram,
-    /// The histogram of the times for which the first packets of bursts were held.
+    /// The numbers of bursts of each number of packets below [`LONG`].
+    sizes: [u64; LONG],
+    /// The histogram of the numbers of packets in longer bursts.
+    long: Log2Histogram,
+    /// The histogram of the times for which the first packets of bursts were held, if there are rules.
     pub times: Log2Histogram,
+}
+
+/// The number of packets from which on bursts are rare.
+const LONG: usize = 128;
+
+impl Default for ClassCounts {
+    fn default() -> ClassCounts {
+        ClassCounts { sizes: [0; LONG], long: Log2Histogram::default(), times: Log2Histogram::default() }
+    }
+}
+
+impl ClassCounts {
+    #[inline(always)]
+    fn see(&mut self, length: u32) {
+        match self.sizes.get_mut(length as usize) {
+            Some(count) => *count += 1,
+            None => self.long.add(length.into(), 1),
+        }
+    }
+
+    /// Returns the histogram of the numbers of packets in bursts.
+    pub fn sizes(&self) -> Log2Histogram {
+        let mut sizes = self.long.clone();
+        self.sizes.iter().enumerate().for_each(|(length, &count)| sizes.add(length as u64, count));
+        sizes
+    }
 }
 
 /// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
@@ -112,9 +140,9 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts a burst that leaves.
+    /// Counts a burst that leaves; its first packet's time only if `has_rules` is true.
     #[inline(always)]
-    pub fn release(&mut self, burst: Burst) {
+    pub fn release(&mut self, burst: Burst, has_rules: bool) {
         let Burst { reason, length, delay_class, waited: [first, last] } = burst;
         self.releases[reason as usize] += 1;
         self.released += u64::from(length);
@@ -124,8 +152,10 @@ impl Statistics {
         self.waited = self.waited.wrapping_add(last.0 as u64);
         let class = (usize::from(delay_class) + 1).saturating_sub(DELAY_CLASSES);
         if let Some(counts) = self.classes.get_mut(class) {
-            counts.sizes.add(length.into(), 1);
-            counts.times.see(first);
+            counts.see(length);
+            if has_rules {
+                counts.times.see(first);
+            }
         }
     }
 

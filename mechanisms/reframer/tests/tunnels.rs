@@ -38,7 +38,7 @@ fn icmp(kind: u8, id: u16) -> Builder {
 /// Returns the flow of each frame, if a finder looks into tunnels.
 fn located(frames: &[Vec<u8>]) -> Vec<Option<Located>> {
     let mut pool = Pool::new(64 << 20).unwrap();
-    let finder = Finder::new(KeyHasher::new(3), true);
+    let finder = Finder::new(KeyHasher::new(3), true, 0);
     let of = |bytes: &Vec<u8>| {
         let packet = pool.packet(bytes).unwrap();
         let located = finder.locate(&packet);

@@ -4,9 +4,9 @@ use element::args::{ArgType, Real};
 use element::{Cx, Handler, Timestamp};
 use flow::FlowTable;
 
-use super::{Reframer, lists_for, sketch_for};
-use crate::finder::Finder;
+use super::{Reframer, finder_for, lists_for, sketch_for};
 use crate::lists::ReleaseReason;
+use crate::quic::QuicId;
 use crate::settings::{Count, Limit, Micros, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
@@ -136,10 +136,16 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| e.settings.tunnels.to_string(),
         |e, cx, text| {
             e.settings.tunnels = parsed(cx, text)?;
-            // A flow has another key from now on, and must not overtake what it holds under the key before.
-            e.flush(cx);
-            e.finder = Finder::new(e.finder.hasher.clone(), e.settings.tunnels);
-            e.note_settings();
+            e.change_keys(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "quic_id",
+        |e| QuicId(e.settings.quic_id).show(),
+        |e, cx, text| {
+            e.settings.quic_id = parsed::<QuicId>(cx, text)?.0;
+            e.change_keys(cx);
             Ok(())
         },
     ),
@@ -162,7 +168,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     Handler::get("mean_batch", |e| format!("{:.3}", mean(e.statistics.released, e.statistics.bursts()))),
     Handler::<Reframer>::get("hold_times", |e| e.statistics.holds.show()).summed(),
     Handler::<Reframer>::get("burst_sizes", |e| {
-        e.statistics.show_classes(|counts| counts.sizes.show_with(""))
+        e.statistics.show_classes(|counts| counts.sizes().show_with(""))
     })
     .summed(),
     Handler::<Reframer>::get("burst_times", |e| e.statistics.show_classes(|counts| counts.times.show()))
@@ -253,6 +259,14 @@ impl Reframer {
             self.lists.set_delay(delay_class, self.settings.delay_of(delay_class));
         }
         self.finish_round(cx);
+        self.note_settings();
+    }
+
+    /// Applies a change of TUNNELS or QUIC_ID. A flow has another key from now on, and must not overtake what it
+    /// holds under the key before.
+    fn change_keys(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        self.finder = finder_for(&self.settings, self.finder.hasher.clone());
         self.note_settings();
     }
 

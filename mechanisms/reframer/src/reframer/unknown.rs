@@ -10,17 +10,17 @@ impl Reframer {
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
     /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
     /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
-    /// held packets and forwards the packet. `brief` is `None` for packets without a flow.
+    /// held packets and forwards the packet. `brief` is `None` for packets without a flow; `is_hidden` is true
+    /// if the packet's own flow is unknown, or not to be overtaken.
     #[inline(never)]
     pub(super) fn hold_unknown(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        brief: Option<Brief>,
+        (brief, is_hidden): (Option<Brief>, bool),
         packet: Packet,
         now: Timestamp,
     ) -> Option<Packet> {
-        let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
         let pairs = self.finder.pairs(&packet);
         let holder = pairs.into_iter().flatten().find_map(|key| {
             let id = self.table.lookup(&key, key.hash(&self.finder.hasher))?;
@@ -33,9 +33,13 @@ impl Reframer {
                 Some(id.index())
             }
             None if is_hidden => {
-                let Some(key) = self.finder.locate(&packet).map(|located| located.key) else {
-                    return Some(packet);
+                let own = match brief {
+                    Some(Brief { kind: FlowKind::Pair, .. }) => {
+                        self.finder.locate(&packet).map(|located| located.key)
+                    }
+                    _ => pairs[1],
                 };
+                let Some(key) = own else { return Some(packet) };
                 self.pair_flow(cx, out, (key, &packet), now)
             }
             None => return Some(packet),
@@ -80,12 +84,31 @@ impl Reframer {
         self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false)
     }
 
+    /// Opens the flow of a packet of QUIC that a look-up did not find. Returns true if no earlier packet has done
+    /// so, so that the packet must not overtake packets of the same five-tuple with other connection ids.
+    #[inline(never)]
+    pub(super) fn opens_quic(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        (brief, packet): (Brief, &Packet),
+        hash: u32,
+        now: Timestamp,
+    ) -> bool {
+        let Some(key) = self.finder.locate(packet).map(|located| located.key) else { return false };
+        if self.table.lookup(&key, hash).is_some() {
+            return false;
+        }
+        self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false);
+        true
+    }
+
     /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
     /// same hosts.
     #[inline]
     pub(super) fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
         let left = match self.lists.holds_unknown() {
-            true => self.hold_unknown(cx, out, None, packet, now),
+            true => self.hold_unknown(cx, out, (None, false), packet, now),
             false => Some(packet),
         };
         if let Some(packet) = left {
