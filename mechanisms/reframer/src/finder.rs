@@ -1,28 +1,29 @@
-//! Finds the flow of a packet as the arguments say: by its own header ([`crate::key`]), by the header inside of
-//! a tunnel (TUNNELS), or by the connection id of QUIC (QUIC_ID).
+//! Finds the flow of a packet as the arguments say: by its own header ([`crate::key`]), by the header inside
+//! of a tunnel (TUNNELS), or by the connection id of QUIC (QUIC_ID).
 //!
 //! The key of a flow in a tunnel has the addresses and VLANs of the outer packet, the kind of the tunnel with
 //! its VNI, TEID or GRE key, and what identifies the inner flow, VLANs included. So equal addresses of two
 //! tenants are two flows. The ports of the outer UDP header are not part of the key. In a key with IPv6
-//! addresses, two hashes of 64 bits stand for the outer and for the inner addresses; if two flows had the same
-//! hashes, they would be held as one flow, in order.
+//! addresses, two hashes of 64 bits stand for the outer and for the inner addresses; if two flows had the
+//! same hashes, they would be held as one flow, in order.
 //!
 //! All packets of one inner flow have one key, or else leave in order for another reason:
-//! - A fragment inside of a tunnel, or a packet whose inner ports cannot be read, has the pair key of the inner
-//!   addresses in this tunnel. While such a packet is held, all packets of the tunnel between these inner
-//!   addresses wait with it ([`Finder::pairs`]).
+//! - A fragment inside of a tunnel, or a packet whose inner ports cannot be read, has the pair key of the
+//!   inner addresses in this tunnel. While such a packet is held, all packets of the tunnel between these
+//!   inner addresses wait with it ([`Finder::pairs`]).
 //! - A fragment of the outer packet, or a packet whose tunnel header cannot be read, has the pair key of the
-//!   outer addresses: all packets between these wait with it, in tunnels or not. If an inner pair and then the
-//!   outer pair hold packets, new packets join the outer pair, whose list began later, so that it also leaves
-//!   later: both wait for the same time, and of two such lists the older leaves first.
+//!   outer addresses: all packets between these wait with it, in tunnels or not. If an inner pair and then
+//!   the outer pair hold packets, new packets join the outer pair, whose list began later, so that it also
+//!   leaves later: both wait for the same time, and of two such lists the older leaves first.
 //! - Packets with sequence numbers of GRE or GTP-U are not told apart within their tunnel, because receivers
 //!   put them in order, or drop late packets.
 //!
-//! The key of a flow of QUIC has the five-tuple and the destination connection id. A connection may show several
-//! ids, one after the other: a random one in the first long headers, then ids that the server chose. Its order
-//! across ids holds because long headers, and the first packet with an id, have or use the pair key of the
-//! five-tuple: while such a packet is held, all packets of the five-tuple wait with it, and those that came before
-//! it have left when it leaves. Only packets of ids that are both in use already may overtake each other.
+//! The key of a flow of QUIC has the five-tuple and the destination connection id. A connection may show
+//! several ids, one after the other: a random one in the first long headers, then ids that the server chose.
+//! Its order across ids holds because long headers, and the first packet with an id, have or use the pair key
+//! of the five-tuple: while such a packet is held, all packets of the five-tuple wait with it, and those that
+//! came before it have left when it leaves. Only packets of ids that are both in use already may overtake
+//! each other.
 
 use element::{Base, Packet};
 use flow::{Key, KeyHasher};
@@ -42,8 +43,8 @@ pub struct Finder {
     tunnels: bool,
     /// The length in bytes of connection ids of QUIC; 0 if they do not count.
     quic_id: usize,
-    /// The values of [`ShortKey::destination`] for which the headers after UDP must be read, each at the index
-    /// that its lowest bits are. Other places have [`NOTHING`].
+    /// The values of [`ShortKey::destination`] for which the headers after UDP must be read, each at the
+    /// index that its lowest bits are. Other places have [`NOTHING`].
     watched: [u32; PLACES],
 }
 
@@ -52,8 +53,8 @@ const PLACES: usize = 8;
 const NOTHING: u32 = 0;
 
 impl Finder {
-    /// Makes a finder that looks into tunnels if `tunnels` is true, and for connection ids of QUIC of `quic_id`
-    /// bytes if this is not 0.
+    /// Makes a finder that looks into tunnels if `tunnels` is true, and for connection ids of QUIC of
+    /// `quic_id` bytes if this is not 0.
     pub fn new(hasher: KeyHasher, tunnels: bool, quic_id: usize) -> Finder {
         let mut watched = [NOTHING; PLACES];
         let ports = [
@@ -100,17 +101,18 @@ impl Finder {
         [key::pair(packet), inner]
     }
 
-    /// Returns what a packet carries in a tunnel.
+    /// Finds the packet in the tunnel that a packet belongs to, if TUNNELS is set.
     fn inside<'p>(&self, ip: &'p [u8], layers: &Layers, packet: &Packet) -> Inside<'p> {
         if self.tunnels { tunnel::inside(ip, layers, is_cut(packet)) } else { Inside::Nothing }
     }
 
-    /// Returns what a packet shows about QUIC.
+    /// Finds the connection id of a packet, if QUIC_ID is set.
     fn quic(&self, ip: &[u8], layers: &Layers) -> Quic {
         if self.quic_id > 0 { quic::id(ip, layers, self.quic_id) } else { Quic::Nothing }
     }
 
-    /// Returns the flow of a packet by what a tunnel carries, or by QUIC; `None` if its outer header says which flow it is.
+    /// Returns the flow of a packet by what a tunnel carries, or by QUIC; `None` if its outer header says
+    /// which flow it is.
     #[inline(never)]
     fn locate_inner(&self, packet: &Packet) -> Option<Located> {
         let frame = key::frame(packet)?;
@@ -205,8 +207,8 @@ impl Key for Part {
     }
 }
 
-/// True if the headers of a packet may go on after the bytes in which they are searched: the packet has more than
-/// [`FLOW_HEADERS`] bytes, or more than one slot.
+/// True if the headers of a packet may go on after the bytes in which they are searched: the packet has more
+/// than [`FLOW_HEADERS`] bytes, or more than one slot.
 fn is_cut(packet: &Packet) -> bool {
     let bytes = packet.header(Base::Network).unwrap_or(packet.data());
     bytes.len() > FLOW_HEADERS.into() || packet.len() > packet.data().len()
@@ -220,7 +222,8 @@ struct Outer {
 }
 
 impl Outer {
-    /// Returns the pair key of all packets with these addresses or, if `ports` is not 0, with this five-tuple.
+    /// Returns the pair key of all packets with these addresses or, if `ports` is not 0, with this
+    /// five-tuple.
     fn pair(self, ports: u32) -> FlowKey {
         FlowKey::new(self.addresses, ports, FlowKind::Pair, self.vlans)
     }
@@ -245,11 +248,11 @@ const PAIR: Identity = Identity { number: 0, kind: FlowKind::Pair, flags: 0 };
 const PLAIN: Identity = Identity { number: 0, kind: FlowKind::Tunnel, flags: 0 };
 
 impl Inner {
-    /// What stands for the packet in the key of a tunnel as a whole.
+    /// The values that the key of a tunnel as a whole has in place of a packet.
     const NONE: Inner = Inner { identity: PLAIN, addresses: Addresses::V4(0), vlans: 0, protocol: 0 };
 
-    /// Finds the flow of a packet in a tunnel. Packets without a flow of their own are told apart by addresses
-    /// and protocol.
+    /// Finds the flow of a packet in a tunnel. Packets without a flow of their own are told apart by
+    /// addresses and protocol.
     fn of(ip: &[u8], vlans: u32, is_cut: bool) -> Option<Inner> {
         // A TCP header up to its flags is the longest that is needed.
         const LONGEST: usize = 14;

@@ -34,7 +34,8 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// Makes the key of a flow from its addresses, one word of ports or other numbers, its kind and its VLANs.
+    /// Makes the key of a flow from its addresses, one word of ports or other numbers, its kind and its
+    /// VLANs.
     pub(crate) fn new(addresses: Addresses, number: u32, kind: FlowKind, vlans: u32) -> FlowKey {
         match addresses {
             Addresses::V4(addresses) => ShortKey::new(addresses, number, kind, vlans).into(),
@@ -42,8 +43,9 @@ impl FlowKey {
         }
     }
 
-    /// Makes the key of a flow in a tunnel, or of QUIC, from a first word without IP version, and four words. IPv4
-    /// inside of IPv4 is `exact`; in other keys, hashes stand for the addresses. No other flow has such a key.
+    /// Makes the key of a flow in a tunnel, or of QUIC, from a first word without IP version, and four words.
+    /// IPv4 inside of IPv4 is `exact`; in other keys, hashes stand for the addresses. No other flow has such
+    /// a key.
     pub(crate) fn inside(start: (u32, FlowKind, u32), exact: bool, words: [u64; 4]) -> FlowKey {
         let (number, kind, vlans) = start;
         let [a, b, c, d] = words;
@@ -294,7 +296,7 @@ fn thoroughly(frame: &Frame<'_>) -> Option<Located> {
     Some(Located { key: FlowKey::new(addresses, number, kind, frame.vlans), kind, flags })
 }
 
-/// What tells a flow from other flows between its hosts.
+/// The values that tell a flow from other flows between its hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     /// Ports, SPI or identifier.

@@ -18,8 +18,8 @@ use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The number of delay classes that all elements have: groups of flows, each with a delay and a ring of its own.
-/// Further classes follow for the rules of DELAYS.
+/// The number of delay classes that all elements have: groups of flows, each with a delay and a ring of its
+/// own. Further classes follow for the rules of DELAYS.
 pub const DELAY_CLASSES: usize = 3;
 /// The maximum number of delay classes, a power of two.
 const MAX_CLASSES: usize = 16;
@@ -401,9 +401,9 @@ pub struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// Creates lists for flows with indices below `capacity`, with a delay class for each of `delays`, and for
-    /// missing ones of [`DELAY_CLASSES`]. Memory for the flows is reserved at once, but pages are touched only
-    /// as flows are opened.
+    /// Creates lists for flows with indices below `capacity`, with a delay class for each of `delays`, and
+    /// for missing ones of [`DELAY_CLASSES`]. Memory for the flows is reserved at once, but pages are touched
+    /// only as flows are opened.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
@@ -464,8 +464,8 @@ impl<T> Lists<T> {
         if usize::from(delay_class) < self.count { delay_class } else { 0 }
     }
 
-    /// Returns the numbers of all delay classes. Those that all elements have are a part of their own, so that a
-    /// loop over them has a fixed length.
+    /// Returns the numbers of all delay classes. Those that all elements have are a part of their own, so
+    /// that a loop over them has a fixed length.
     #[inline(always)]
     fn numbers(&self) -> impl Iterator<Item = usize> + use<T> {
         (0..DELAY_CLASSES).chain(DELAY_CLASSES..self.count)

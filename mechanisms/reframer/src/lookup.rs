@@ -98,8 +98,8 @@ impl Lookup {
         *locality = counted;
     }
 
-    /// Finds packets of the usual kind whose flow the headers after UDP say, and makes them packets of another
-    /// kind. Returns their number.
+    /// Finds packets of the usual kind whose flow the headers after UDP say, and makes them packets of
+    /// another kind. Returns their number.
     #[inline(never)]
     fn set_aside(&mut self, batch: &mut Batch, finder: &Finder) -> usize {
         let mut count = 0;

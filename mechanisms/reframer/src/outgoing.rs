@@ -234,7 +234,8 @@ fn see_alone(statistics: &mut Statistics, finder: &Finder, packet: &Packet) {
     }
 }
 
-/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels too.
+/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels
+/// too.
 fn counts(kind: u8) -> bool {
     const COUNTED: [FlowKind; 4] = [FlowKind::Tcp, FlowKind::Udp, FlowKind::Inner, FlowKind::Quic];
     COUNTED.iter().any(|&counted| counted as u8 == kind)

@@ -10,7 +10,7 @@ const UDP: usize = 8;
 /// The maximum length in bytes of a connection id.
 const LONGEST: usize = 20;
 
-/// What an IP packet shows about QUIC.
+/// The part of an IP packet that concerns QUIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quic {
     /// A short header with this destination connection id, and zeros after it.
@@ -21,8 +21,8 @@ pub(crate) enum Quic {
     Nothing,
 }
 
-/// Finds the destination connection id, of `length` bytes, in an IP packet. Only short headers count: the id in a
-/// long header may be the random number with which a connection begins.
+/// Finds the destination connection id, of `length` bytes, in an IP packet. Only short headers count: the id
+/// in a long header may be the random number with which a connection begins.
 pub(crate) fn id(ip: &[u8], layers: &Layers, length: usize) -> Quic {
     // Of the first byte: a long header follows; this is QUIC.
     const LONG: u8 = 0x80;

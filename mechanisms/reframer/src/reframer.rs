@@ -17,8 +17,8 @@
 //!
 //! With TUNNELS, the flow of a packet in a tunnel is the inner flow: its addresses and ports, its VLANs, the
 //! outer addresses, and the VNI, TEID or GRE key. This holds for VXLAN (UDP port 4789), GENEVE (6081), GTP-U
-//! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does not
-//! count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
+//! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does
+//! not count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
 //! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets of a
 //! tunnel belong to their UDP flow or, without ports, to the tunnel. So do packets with sequence numbers of
 //! GRE or GTP-U, because receivers drop or sort packets that are late. BYPASS looks at the outer headers,
@@ -26,15 +26,16 @@
 //! default is false, because packets of one outer flow may change places, and because elements that see only
 //! the outer headers gain nothing.
 //!
-//! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that connections
-//! that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read in short
-//! headers, which do not contain its length. Packets of different ids may change places, which does no harm,
-//! because connections that share a five-tuple do not know of each other. Packets of one connection do not change
-//! places when its id changes: datagrams with long headers, whose first id is a random number of the client, and
-//! the first datagram with any id, are packets whose flow is unknown, and all packets of the five-tuple wait with
-//! them. The two directions are separate flows; datagrams from servers are told apart by five-tuple. After a
-//! migration the five-tuple is another one, and so is the flow. A length that is too small joins flows; one that
-//! is too large gives each packet a flow, so that packets wait for DELAY and fill the table of flows.
+//! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that
+//! connections that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read
+//! in short headers, which do not contain its length. Packets of different ids may change places, which does
+//! no harm, because connections that share a five-tuple do not know of each other. Packets of one connection
+//! do not change places when its id changes: datagrams with long headers, whose first id is a random number
+//! of the client, and the first datagram with any id, are packets whose flow is unknown, and all packets of
+//! the five-tuple wait with them. The two directions are separate flows; datagrams from servers are told
+//! apart by five-tuple. After a migration the five-tuple is another one, and so is the flow. A length that is
+//! too small joins flows; one that is too large gives each packet a flow, so that packets wait for DELAY and
+//! fill the table of flows.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -44,11 +45,12 @@
 //! ## Arguments
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
 //! - `DELAYS`: delays for classes of traffic, in quotes if there are several: filters in the language of
-//!   IPFilter, each with a delay after it, separated by commas. A packet waits for the delay of the first filter
-//!   that it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the flow if all
-//!   filters look only at protocol, ports and IPv4 addresses. With any other filter, the first packet of each
-//!   burst decides for the burst. So the order within a flow is kept, and a packet may wait for the delay of
-//!   another class. Packets whose flow is unknown wait for the longest of all delays. At most 8 filters.
+//!   IPFilter, each with a delay after it, separated by commas. A packet waits for the delay of the first
+//!   filter that it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the
+//!   flow if all filters look only at protocol, ports and IPv4 addresses. With any other filter, the first
+//!   packet of each burst decides for the burst. So the order within a flow is kept, and a packet may wait
+//!   for the delay of another class. Packets whose flow is unknown wait for the longest of all delays. At
+//!   most 8 filters.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
 //!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
@@ -75,8 +77,8 @@
 //!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
 //!   packets do not wait. Writing to a handler of an argument ends a pause.
 //! - `TUNNELS`: true to tell flows in VXLAN, GENEVE, GTP-U, GRE and IP in IP apart by the inner headers.
-//! - `QUIC_ID`: the length in bytes of the connection ids that servers of QUIC choose, by which datagrams to UDP
-//!   port 443 are told apart further than by five-tuple; `off` for the five-tuple alone.
+//! - `QUIC_ID`: the length in bytes of the connection ids that servers of QUIC choose, by which datagrams to
+//!   UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -97,11 +99,11 @@
 //! - `hold_times`: the distribution of the times for which packets were held: lines with a power of two, and
 //!   the number of packets with times from half of it to below it. The times are too long if packets of one
 //!   burst arrived more than four seconds after each other.
-//! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines with
-//!   the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the number
-//!   of bursts with numbers from half of it to below it.
-//! - `burst_times`: with DELAYS, in the same form, the distribution of the times for which the first packets of
-//!   bursts waited.
+//! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines
+//!   with the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the
+//!   number of bursts with numbers from half of it to below it.
+//! - `burst_times`: with DELAYS, in the same form, the distribution of the times for which the first packets
+//!   of bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.

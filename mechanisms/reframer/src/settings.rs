@@ -108,10 +108,10 @@ impl ReframerSettings {
         if holds_for_length { self.min_burst } else { 0.0 }
     }
 
-    /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes but those
-    /// of DELAYS. Under an SLO, flows of class [`SPARSE`] do not wait, and the others wait for seven eighths of
-    /// the SLO; the last eighth is left for the round in which they leave. No class has a longer delay than
-    /// [`UNKNOWN_FLOWS`].
+    /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes but
+    /// those of DELAYS. Under an SLO, flows of class [`SPARSE`] do not wait, and the others wait for seven
+    /// eighths of the SLO; the last eighth is left for the round in which they leave. No class has a longer
+    /// delay than [`UNKNOWN_FLOWS`].
     pub fn delay_of(&self, delay_class: usize) -> Timestamp {
         match (self.slo.0, delay_class) {
             (_, UNKNOWN_FLOWS) => self.longest_delay(),

@@ -26,7 +26,7 @@ const MAX_EXTENSIONS: usize = 8;
 const ETHERNET: u16 = 1;
 const RAW_IP: u16 = 101;
 
-/// One tunnel between two hosts.
+/// A tunnel between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tunnel {
     kind: Kind,
@@ -53,7 +53,7 @@ impl Tunnel {
     }
 }
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside<'p> {
     /// An IP packet in a tunnel, up to the end of the outer packet, with the VLANs of its Ethernet header.
@@ -92,7 +92,7 @@ pub(crate) fn inside<'p>(ip: &'p [u8], layers: &Layers, is_cut: bool) -> Inside<
     }
 }
 
-/// What the headers of a tunnel say; otherwise as [`Inside`].
+/// The result of reading the headers of a tunnel; otherwise as [`Inside`].
 enum Found<'p> {
     /// Data that start with a header of this link type.
     Packet(Tunnel, &'p [u8], u16),

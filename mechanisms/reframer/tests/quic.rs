@@ -108,8 +108,9 @@ fn connections_of_one_five_tuple_leave_in_bursts() {
     assert_eq!(outcome.values[0].as_deref(), Ok("4"));
 }
 
-/// Returns connections that send from few five-tuples: first long headers, then short headers with an id, which
-/// changes now and then. A connection does not use an id again. With the time, the connection and the bytes.
+/// Returns connections that send from few five-tuples: first long headers, then short headers with an id,
+/// which changes now and then. A connection does not use an id again. With the time, the connection and the
+/// bytes.
 fn random(seed: u64) -> Vec<(i64, usize, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut time, mut next_id) = (0, 0u8);

@@ -190,8 +190,8 @@ fn truncated_headers_of_every_length_are_no_trouble() {
 /// Packets as (time in nanoseconds, flow, bytes).
 type Arrivals = Vec<(i64, u32, Vec<u8>)>;
 
-/// Runs `element`, and asserts that no packet is lost, that each flow leaves in order, and that no packet waits
-/// for more than 64 us. Returns the packets that left.
+/// Runs `element`, and asserts that no packet is lost, that each flow leaves in order, and that no packet
+/// waits for more than 64 us. Returns the packets that left.
 fn in_order(element: &str, arrivals: &Arrivals) -> Vec<(i64, Vec<u8>)> {
     let packets: Vec<_> = arrivals.iter().map(|(time, _, bytes)| (*time, bytes.clone())).collect();
     let (outcome, seen) = through(element, &packets, &[]);

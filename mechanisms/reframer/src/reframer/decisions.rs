@@ -1,5 +1,5 @@
-//! The decisions about packets of a known flow for which the look-up alone does not suffice: whether they are held
-//! (BYPASS, ELEPHANTS), and for how long (DELAYS, SLO).
+//! The decisions about packets of a known flow for which the look-up alone does not suffice: whether they are
+//! held (BYPASS, ELEPHANTS), and for how long (DELAYS, SLO).
 
 use element::{Packet, Timestamp};
 use flow::{FlowId, Sketch};
@@ -39,7 +39,7 @@ impl Reframer {
         fails > 0 && self.lists.note(flow).score >= fails
     }
 
-    /// Chooses the delay class of a flow anew: by the filters of DELAYS if packets of one flow may match
+    /// Chooses the delay class of a flow again: by the filters of DELAYS if packets of one flow may match
     /// different rules, otherwise by the prediction under an SLO. A flow that holds packets keeps its class,
     /// so that the first packet of a burst decides.
     pub(super) fn choose_delay(&mut self, packet: &Packet, id: FlowId, now: Timestamp) {

@@ -262,8 +262,8 @@ impl Reframer {
         self.note_settings();
     }
 
-    /// Applies a change of TUNNELS or QUIC_ID. A flow has another key from now on, and must not overtake what it
-    /// holds under the key before.
+    /// Applies a change of TUNNELS or QUIC_ID. A flow has another key from now on, and must not overtake what
+    /// it holds under the key before.
     fn change_keys(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
         self.finder = finder_for(&self.settings, self.finder.hasher.clone());

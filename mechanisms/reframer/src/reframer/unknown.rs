@@ -1,4 +1,5 @@
-//! The order of packets whose flow is unknown: such a packet waits together with all packets between its hosts.
+//! The order of packets whose flow is unknown: such a packet waits together with all packets between its
+//! hosts.
 
 use element::{Batch, Cx, Packet, Timestamp};
 
@@ -10,8 +11,8 @@ impl Reframer {
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
     /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
     /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
-    /// held packets and forwards the packet. `brief` is `None` for packets without a flow; `is_hidden` is true
-    /// if the packet's own flow is unknown, or not to be overtaken.
+    /// held packets and forwards the packet. `brief` is `None` for packets without a flow; `is_hidden` is
+    /// true if the packet's own flow is unknown, or not to be overtaken.
     #[inline(never)]
     pub(super) fn hold_unknown(
         &mut self,
@@ -66,8 +67,8 @@ impl Reframer {
         None
     }
 
-    /// Returns the index of the flow that stands for all packets between two hosts, of which `packet` is one, and
-    /// whose key is `key`. `None` if there is no room for its entry.
+    /// Returns the index of the flow that stands for all packets between two hosts, of which `packet` is one,
+    /// and whose key is `key`. `None` if there is no room for its entry.
     pub(super) fn pair_flow(
         &mut self,
         cx: &mut Cx<'_>,
@@ -84,8 +85,9 @@ impl Reframer {
         self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false)
     }
 
-    /// Opens the flow of a packet of QUIC that a look-up did not find. Returns true if no earlier packet has done
-    /// so, so that the packet must not overtake packets of the same five-tuple with other connection ids.
+    /// Opens the flow of a packet of QUIC that a look-up did not find. Returns true if no earlier packet has
+    /// done so, so that the packet must not overtake packets of the same five-tuple with other connection
+    /// ids.
     #[inline(never)]
     pub(super) fn opens_quic(
         &mut self,
