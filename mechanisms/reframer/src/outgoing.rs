@@ -157,8 +157,13 @@ impl Output<Packet> for Outgoing<'_, '_> {
         }
         let is_one_flow = note.kind != FlowKind::Pair as u8;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
-        let burst = Burst::of(&leaving, note.delay_class, self.now, waited);
-        self.statistics.release(burst, self.settings.delays.exist());
+        self.statistics.release(leaving.reason, leaving.length, waited);
+        if self.settings.delays.exist() {
+            let longest = since(leaving.first, self.now);
+            self.statistics.see_class(note.delay_class, leaving.length, longest);
+        } else {
+            self.statistics.see_burst(leaving.length);
+        }
         let sorts = self.settings.reorder && leaving.length > 1;
         if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
             return self.finish_tcp(leaving.flow, note.hash, packets);
@@ -184,7 +189,7 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
 pub struct StateCollector<'s> {
     /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
-    /// The bursts, as if they left at time 0.
+    /// The bursts, in the same order.
     pub bursts: Vec<Burst>,
     /// The counts; only the SLF of leaving packets is updated.
     pub statistics: &'s mut Statistics,
@@ -202,8 +207,8 @@ impl Output<Packet> for StateCollector<'_> {
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
         let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
-        let waited = since(last, Timestamp::ZERO);
-        self.bursts.push(Burst::of(&leaving, note.delay_class, Timestamp::ZERO, waited));
+        let Leaving { first, length, .. } = leaving;
+        self.bursts.push(Burst { length, delay_class: note.delay_class, came: [first, last] });
     }
 }
 

@@ -571,7 +571,7 @@ impl Reframer {
 /// once, and the counts.
 struct Inherited {
     packets: Vec<(Packet, Timestamp)>,
-    /// The bursts of `packets`, as if they left at time 0.
+    /// The bursts of `packets`.
     bursts: Vec<Burst>,
     statistics: Statistics,
     /// The argument DELAYS, which says what the classes of bursts are.
@@ -701,10 +701,12 @@ impl Element for Reframer {
         if !is_same {
             self.statistics.classes = Default::default();
         }
-        for burst in state.bursts {
-            let delay_class = if is_same { burst.delay_class } else { 0 };
-            let waited = burst.waited.map(|waited| now + waited);
-            self.statistics.release(Burst { delay_class, waited, ..burst }, self.settings.delays.exist());
+        for Burst { length, delay_class, came: [first, last] } in state.bursts {
+            self.statistics.release(ReleaseReason::Drain, length, now - last);
+            match self.settings.delays.exist() {
+                true => self.statistics.see_class(if is_same { delay_class } else { 0 }, length, now - first),
+                false => self.statistics.see_burst(length),
+            }
         }
         for (mut packet, came) in state.packets {
             self.statistics.holds.see(now - came);

@@ -4,7 +4,7 @@ use element::Timestamp;
 use element::histogram::Log2Histogram;
 
 use crate::delays::MAX_RULES;
-use crate::lists::{DELAY_CLASSES, Leaving, ReleaseReason};
+use crate::lists::{DELAY_CLASSES, ReleaseReason};
 
 /// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,13 @@ impl ClassCounts {
     fn see(&mut self, length: u32) {
         match self.sizes.get_mut(length as usize) {
             Some(count) => *count += 1,
-            None => self.long.add(length.into(), 1),
+            None => self.see_long(length),
         }
+    }
+
+    #[cold]
+    fn see_long(&mut self, length: u32) {
+        self.long.add(length.into(), 1);
     }
 
     /// Returns the histogram of the numbers of packets in bursts.
@@ -79,26 +84,15 @@ impl ClassCounts {
 /// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
 const CLASSES: usize = MAX_RULES + 1;
 
-/// A burst that leaves.
+/// A burst that a new instance of the element counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
-    /// The reason for which it leaves.
-    pub reason: ReleaseReason,
     /// The number of its packets.
     pub length: u32,
     /// The delay class of its flow.
     pub delay_class: u8,
-    /// The times for which its first and its last packet were held.
-    pub waited: [Timestamp; 2],
-}
-
-impl Burst {
-    /// Describes the burst of a list that leaves at `now`. Its last packet has waited for `last`.
-    #[inline(always)]
-    pub fn of(leaving: &Leaving, delay_class: u8, now: Timestamp, last: Timestamp) -> Burst {
-        let first = Timestamp(now.0.wrapping_sub(leaving.first.0));
-        Burst { reason: leaving.reason, length: leaving.length, delay_class, waited: [first, last] }
-    }
+    /// The times at which its first and its last packet arrived.
+    pub came: [Timestamp; 2],
 }
 
 /// The counts of one element.
@@ -140,22 +134,30 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts a burst that leaves; its first packet's time only if `has_rules` is true.
-    #[inline(always)]
-    pub fn release(&mut self, burst: Burst, has_rules: bool) {
-        let Burst { reason, length, delay_class, waited: [first, last] } = burst;
+    /// Counts a burst of `length` packets that leaves; `waited` is the time since its last packet arrived.
+    #[inline]
+    pub fn release(&mut self, reason: ReleaseReason, length: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(length);
         self.at_once += u64::from(reason == ReleaseReason::Bypass && length == 1);
         // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
         // arrives.
-        self.waited = self.waited.wrapping_add(last.0 as u64);
+        self.waited = self.waited.wrapping_add(waited.0 as u64);
+    }
+
+    /// Counts a burst for the class of traffic that all packets belong to without DELAYS.
+    #[inline(always)]
+    pub fn see_burst(&mut self, length: u32) {
+        self.classes[0].see(length);
+    }
+
+    /// Counts a burst for its class of traffic, if there are rules. Its first packet has waited for `waited`.
+    #[inline(never)]
+    pub fn see_class(&mut self, delay_class: u8, length: u32, waited: Timestamp) {
         let class = (usize::from(delay_class) + 1).saturating_sub(DELAY_CLASSES);
         if let Some(counts) = self.classes.get_mut(class) {
             counts.see(length);
-            if has_rules {
-                counts.times.see(first);
-            }
+            counts.times.see(waited);
         }
     }
 
