@@ -22,7 +22,7 @@ use element::Timestamp;
 /// own. Further classes follow for the rules of DELAYS.
 pub const DELAY_CLASSES: usize = 3;
 /// The maximum number of delay classes, a power of two.
-const MAX_CLASSES: usize = 16;
+pub const MAX_CLASSES: usize = 16;
 
 /// The delay class of the flows that stand for all packets from one host to another (see
 /// [`crate::key::FlowKind::Pair`]). Neither a large number of values of such a flow nor the length of the

@@ -386,6 +386,9 @@ impl Reframer {
             }
         };
         bypasses |= self.asks && self.has_failed(flow);
+        if self.asks && self.settings.delays.by_burst() && !self.lists.holds(flow) {
+            self.choose_delay(flow, &packet);
+        }
         let overflows = self.lists.held() >= self.settings.max_held;
         // A bypassing packet is held first and then released with its flow, even if the flow holds nothing:
         // earlier packets of the flow may have been released without having left yet.

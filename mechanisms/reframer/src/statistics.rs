@@ -4,7 +4,7 @@ use element::Timestamp;
 use element::histogram::Log2Histogram;
 
 use crate::delays::MAX_RULES;
-use crate::lists::{DELAY_CLASSES, ReleaseReason};
+use crate::lists::{DELAY_CLASSES, MAX_CLASSES, ReleaseReason};
 
 /// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ impl ClassCounts {
 
 /// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
 const CLASSES: usize = MAX_RULES + 1;
+
+const _: () = assert!(DELAY_CLASSES + MAX_RULES <= MAX_CLASSES);
 
 /// A burst that a new instance of the element counts.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use element::{Packet, Timestamp};
 use flow::{FlowId, Sketch};
 
 use super::Reframer;
-use crate::lists::DELAY_CLASSES;
+use crate::lists::{DELAY_CLASSES, UNKNOWN_FLOWS};
 use crate::settings::{DENSE, SPARSE};
 
 /// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter
@@ -15,7 +15,7 @@ const SURE: i8 = 2;
 
 impl Reframer {
     /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
-    /// (BYPASS). Also chooses the delay of a known flow, where it may change (DELAYS, SLO).
+    /// (BYPASS). Under an SLO, also updates the prediction for the flow.
     #[inline(never)]
     pub(super) fn asks_about(
         &mut self,
@@ -23,8 +23,8 @@ impl Reframer {
         (hash, id): (u32, Option<FlowId>),
         now: Timestamp,
     ) -> bool {
-        if let Some(id) = id {
-            self.choose_delay(packet, id, now);
+        if self.settings.slo.is_set() {
+            self.guess(id, now);
         }
         let is_small = |sketch: &mut Box<Sketch>| sketch.add(hash) < self.settings.elephants;
         let is_small = self.sketch.as_mut().is_some_and(is_small);
@@ -39,34 +39,34 @@ impl Reframer {
         fails > 0 && self.lists.note(flow).score >= fails
     }
 
-    /// Chooses the delay class of a flow again: by the filters of DELAYS if packets of one flow may match
-    /// different rules, otherwise by the prediction under an SLO. A flow that holds packets keeps its class,
-    /// so that the first packet of a burst decides.
-    pub(super) fn choose_delay(&mut self, packet: &Packet, id: FlowId, now: Timestamp) {
-        if self.table.last_seen(id).is_none() {
-            return;
-        }
-        let by_burst = self.settings.delays.by_burst();
-        let slo = self.settings.slo.is_set();
-        let predicted = if slo { self.guess(id, now) } else { by_burst.then_some(SPARSE) };
-        let flow = id.index();
-        let has_rule = usize::from(self.lists.note(flow).delay_class) >= DELAY_CLASSES;
-        if self.lists.holds(flow) || !by_burst && has_rule {
-            return;
-        }
-        let rule = if by_burst { self.settings.delays.rule_of(packet) } else { None };
-        if let Some(delay_class) = rule.map(|rule| DELAY_CLASSES + rule).or(predicted) {
+    /// Chooses the delay class of a flow by the filters of DELAYS, for a burst that begins with `packet`. The
+    /// flow holds no packets.
+    #[inline(never)]
+    pub(super) fn choose_delay(&mut self, flow: u32, packet: &Packet) {
+        let note = self.lists.note(flow);
+        let is_unknown = usize::from(note.delay_class) == UNKNOWN_FLOWS;
+        let predicted = if self.settings.slo.is_set() && note.score >= 0 { DENSE } else { SPARSE };
+        let rule = self.settings.delays.rule_of(packet);
+        if !is_unknown {
+            let delay_class = rule.map_or(predicted, |rule| DELAY_CLASSES + rule);
             self.lists.set_delay_class(flow, delay_class as u8);
         }
     }
 
     /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
-    /// arrives in time, and returns the flow's delay class by it. `None` for a flow that has expired.
-    pub(super) fn guess(&mut self, id: FlowId, now: Timestamp) -> Option<usize> {
-        let before = self.table.last_seen(id)?;
-        let in_time = now - before <= self.settings.delay_of(DENSE);
-        let note = self.lists.note(id.index());
-        note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-        Some(if note.score >= 0 { DENSE } else { SPARSE })
+    /// arrives in time, and chooses the flow's delay class by it, unless a filter of DELAYS has chosen it.
+    /// Does nothing for a flow that is not in the table.
+    fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
+        if let Some(id) = id
+            && let Some(before) = self.table.last_seen(id)
+        {
+            let in_time = now - before <= self.settings.delay_of(DENSE);
+            let note = self.lists.note(id.index());
+            note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
+            let delay_class = if note.score >= 0 { DENSE } else { SPARSE };
+            if usize::from(note.delay_class) < DELAY_CLASSES {
+                self.lists.set_delay_class(id.index(), delay_class as u8);
+            }
+        }
     }
 }
