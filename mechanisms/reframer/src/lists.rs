@@ -622,11 +622,22 @@ impl<T> Lists<T> {
     /// [`ReleaseReason::Capacity`]. The ring of [`UNKNOWN_FLOWS`] is exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
-        self.numbers().for_each(|delay_class| self.release_due_in(delay_class, now, priority));
+        for delay_class in 0..DELAY_CLASSES {
+            self.release_due_in(delay_class, now, priority);
+        }
+        if self.count > DELAY_CLASSES {
+            self.release_due_by_rules(now, priority);
+        }
+    }
+
+    /// Does what [`release_due`](Self::release_due) does, for the delay classes of rules.
+    #[inline(never)]
+    fn release_due_by_rules(&mut self, now: Timestamp, priority: Priority) {
+        (DELAY_CLASSES..self.count).for_each(|delay_class| self.release_due_in(delay_class, now, priority));
     }
 
     /// Does what [`release_due`](Self::release_due) does, for one delay class.
-    #[inline]
+    #[inline(always)]
     fn release_due_in(&mut self, delay_class: usize, now: Timestamp, priority: Priority) {
         let latest = now - self.delay_classes[delay_class % MAX_CLASSES].delay;
         let longest = if delay_class == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };

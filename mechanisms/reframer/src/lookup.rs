@@ -103,12 +103,15 @@ impl Lookup {
     #[inline(never)]
     fn set_aside(&mut self, batch: &mut Batch, finder: &Finder) -> usize {
         let mut count = 0;
-        for (place, packet) in batch.iter_mut().enumerate() {
-            if finder.watches(self.keys[place]) {
-                (self.briefs[place], self.keys[place]) = (None, ShortKey::NONE);
-                packet.set_run(if packet.run() == UNMARKED { UNMARKED } else { SPECIAL });
-                count += 1;
+        for (place, key) in self.keys.iter_mut().take(batch.len()).enumerate() {
+            if !finder.watches(*key) {
+                continue;
             }
+            (self.briefs[place], *key) = (None, ShortKey::NONE);
+            if let Some(packet) = batch.iter_mut().nth(place) {
+                packet.set_run(if packet.run() == UNMARKED { UNMARKED } else { SPECIAL });
+            }
+            count += 1;
         }
         count
     }
