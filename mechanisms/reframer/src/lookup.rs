@@ -108,7 +108,7 @@ impl Lookup {
                 continue;
             }
             (self.briefs[place], *key) = (None, ShortKey::NONE);
-            if let Some(packet) = batch.iter_mut().nth(place) {
+            if let Some(packet) = batch.get_mut(place) {
                 packet.set_run(if packet.run() == UNMARKED { UNMARKED } else { SPECIAL });
             }
             count += 1;
