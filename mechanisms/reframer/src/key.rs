@@ -4,6 +4,8 @@
 //! ESP by destination and SPI (RFC 4301, section 4.1). The key also contains two VLAN identifiers: those of
 //! the outer and the inner tag.
 //!
+//! Packets inside of tunnels, and QUIC packets, can have keys of their own ([`crate::finder`]).
+//!
 //! Two kinds of packets may belong to such a flow, but do not show which flow it is: fragments, and packets
 //! with IPv6 extension headers that are truncated, or more than the parser walks over ([`wire::ipv6`]). Their
 //! key is the *pair key* of their addresses, which is equal for all packets from the one host to the other
@@ -32,11 +34,22 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    fn new(addresses: Addresses, number: u32, kind: FlowKind, vlans: u32) -> FlowKey {
+    /// Makes the key of a flow from its addresses, one word of ports or other numbers, its kind and its
+    /// VLANs.
+    pub(crate) fn new(addresses: Addresses, number: u32, kind: FlowKind, vlans: u32) -> FlowKey {
         match addresses {
             Addresses::V4(addresses) => ShortKey::new(addresses, number, kind, vlans).into(),
             Addresses::V6([a, b, c, d]) => FlowKey([first_word(number, kind, 6, vlans), a, b, c, d]),
         }
+    }
+
+    /// Makes the key of a flow in a tunnel, or of QUIC, from a first word without IP version, and four words.
+    /// IPv4 inside of IPv4 is `exact`; in other keys, hashes stand for the addresses. No other flow has such
+    /// a key.
+    pub(crate) fn inside(start: (u32, FlowKind, u32), exact: bool, words: [u64; 4]) -> FlowKey {
+        let (number, kind, vlans) = start;
+        let [a, b, c, d] = words;
+        FlowKey([first_word(number, kind, if exact { 5 } else { 7 }, vlans), a, b, c, d])
     }
 
     /// Returns the hash of the flow by which the flow table finds it.
@@ -48,9 +61,19 @@ impl FlowKey {
 
 /// Source and destination address of a packet, as words of a [`FlowKey`].
 #[derive(Clone, Copy, Debug)]
-enum Addresses {
+pub(crate) enum Addresses {
     V4(u64),
     V6([u64; 4]),
+}
+
+impl Addresses {
+    /// Returns the addresses of an ESP flow, which is identified by its destination alone.
+    fn destination(self) -> Addresses {
+        match self {
+            Addresses::V4(both) => Addresses::V4(both >> 32 << 32),
+            Addresses::V6([.., c, d]) => Addresses::V6([0, 0, c, d]),
+        }
+    }
 }
 
 /// Returns the first word of a [`FlowKey`].
@@ -76,6 +99,14 @@ impl flow::Key for ShortKey {
 impl ShortKey {
     /// A key that no flow has: a placeholder for packets without a short key.
     pub const NONE: ShortKey = ShortKey([0; 2]);
+
+    /// Returns destination port, kind and IP version as one number, by which [`crate::finder::Finder`] finds
+    /// packets that need a closer look. The port is in the lower 16 bits, with its bytes in the order of the
+    /// packet. Only for packets outside of VLANs.
+    #[inline(always)]
+    pub(crate) fn destination(self) -> u32 {
+        (self.0[0] >> 16) as u32
+    }
 
     #[inline(always)]
     fn new(addresses: u64, number: u32, kind: FlowKind, vlans: u32) -> ShortKey {
@@ -107,6 +138,12 @@ pub enum FlowKind {
     Esp,
     /// All packets between two hosts in one direction, identified by addresses alone.
     Pair,
+    /// TCP or UDP in a tunnel, identified by the tunnel, and by addresses and ports in it.
+    Inner,
+    /// Another flow in a tunnel, or all packets of a tunnel.
+    Tunnel,
+    /// QUIC, identified by addresses, ports and connection id.
+    Quic,
 }
 
 fn first(bytes: &[u8]) -> &[u8] {
@@ -126,9 +163,9 @@ pub struct Located {
 
 /// The bytes of a packet from its IP header on, and the identifiers of the first and the last VLAN tag
 /// ahead of it ([`element::frame`]).
-struct Frame<'p> {
-    ip: &'p [u8],
-    vlans: u32,
+pub(crate) struct Frame<'p> {
+    pub(crate) ip: &'p [u8],
+    pub(crate) vlans: u32,
 }
 
 /// Returns the flow of a packet; `None` if the packet belongs to no flow that can be identified.
@@ -140,7 +177,7 @@ pub fn locate(packet: &Packet) -> Option<Located> {
     let frame = frame(packet)?;
     let quick = frame.ip.first_chunk().and_then(|ip| quickly(ip, frame.vlans));
     let located = |(key, Brief { kind, flags }): (ShortKey, Brief)| Located { key: key.into(), kind, flags };
-    quick.map(located).or_else(|| inner(&frame))
+    quick.map(located).or_else(|| thoroughly(&frame))
 }
 
 /// The flow of a packet of the usual kind: TCP or UDP in IPv4 without options, outside of VLANs, and not a
@@ -172,7 +209,7 @@ pub fn usual(packet: &Packet) -> Option<Usual> {
 /// Finds the IP header and the VLANs of a packet: at its network header annotation or, without the
 /// annotation, after its link header. `None` if there is no IP header.
 #[inline(always)]
-fn frame(packet: &Packet) -> Option<Frame<'_>> {
+pub(crate) fn frame(packet: &Packet) -> Option<Frame<'_>> {
     Some(match packet.offset(Base::Network) {
         Some(offset) => {
             Frame { ip: first(packet.header(Base::Network)?), vlans: vlans_before(packet, offset) }
@@ -205,7 +242,7 @@ const PROTOCOL: usize = 9;
 const FLAGS: usize = QUICK - 1;
 
 /// Finds the flow of most packets quickly: IPv4 without options, not a fragment, carrying TCP or UDP, with
-/// at least [`QUICK`] bytes of IP length. `None` for all other packets, which [`inner`] handles.
+/// at least [`QUICK`] bytes of IP length. `None` for all other packets, which [`thoroughly`] handles.
 #[inline(always)]
 fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<(ShortKey, Brief)> {
     let length = u16::from_be_bytes([ip[2], ip[3]]);
@@ -238,7 +275,7 @@ pub fn pair(packet: &Packet) -> Option<FlowKey> {
 }
 
 /// Returns the source and destination address; `None` if the header is truncated or not IP.
-fn addresses(ip: &[u8]) -> Option<Addresses> {
+pub(crate) fn addresses(ip: &[u8]) -> Option<Addresses> {
     let word = |at: usize| Some(u64::from_le_bytes(*ip.get(at..)?.first_chunk()?));
     match ip.first()? >> 4 {
         4 => Some(Addresses::V4(word(12)?)),
@@ -251,38 +288,46 @@ fn addresses(ip: &[u8]) -> Option<Addresses> {
 /// its headers are truncated or malformed. The result for fragments and for packets with unreadable IPv6
 /// extension headers is the pair key.
 #[inline(never)]
-fn inner(frame: &Frame<'_>) -> Option<Located> {
+fn thoroughly(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);
-    let number = |at: usize| Some(u32::from_le_bytes(*frame.ip.get(at..layers.end)?.first_chunk()?));
     let all = addresses(frame.ip)?;
-    let located = |number, kind, flags| {
-        // An ESP flow is identified by its destination alone.
-        let addresses = match all {
-            Addresses::V4(both) if kind == FlowKind::Esp => Addresses::V4(both >> 32 << 32),
-            Addresses::V6([.., c, d]) if kind == FlowKind::Esp => Addresses::V6([0, 0, c, d]),
-            other => other,
-        };
-        Some(Located { key: FlowKey::new(addresses, number, kind, frame.vlans), kind, flags })
-    };
+    let Identity { number, kind, flags } = identify(frame.ip, &layers, all)?;
+    let addresses = if kind == FlowKind::Esp { all.destination() } else { all };
+    Some(Located { key: FlowKey::new(addresses, number, kind, frame.vlans), kind, flags })
+}
+
+/// The values that tell a flow from other flows between its hosts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// Ports, SPI or identifier.
+    pub(crate) number: u32,
+    /// The kind of the flow; [`FlowKind::Pair`] if the flow is not known.
+    pub(crate) kind: FlowKind,
+    /// The byte of TCP flags; 0 for other protocols.
+    pub(crate) flags: u8,
+}
+
+/// Returns what identifies the flow of an IP packet between `addresses`, with `layers` as its headers. `None`
+/// where [`thoroughly`] finds no flow.
+pub(crate) fn identify(ip: &[u8], layers: &Layers, addresses: Addresses) -> Option<Identity> {
+    let number = |at: usize| Some(u32::from_le_bytes(*ip.get(at..layers.end)?.first_chunk()?));
+    let identity = |number, kind, flags| Some(Identity { number, kind, flags });
     let protocol = layers.protocol?;
     let is_hidden = layers.fault.is_some_and(|fault| fault.layer() == Layer::Ipv6Extension);
     if layers.fragment.is_some() || is_hidden {
-        return located(0, FlowKind::Pair, 0);
+        return identity(0, FlowKind::Pair, 0);
     }
     let l4 = layers.l4?;
     match protocol {
         ip_protocol::TCP => {
-            let segment = frame.ip.get(l4..layers.end)?;
-            located(number(l4)?, FlowKind::Tcp, *segment.get(13)?)
+            let segment = ip.get(l4..layers.end)?;
+            identity(number(l4)?, FlowKind::Tcp, *segment.get(13)?)
         }
-        ip_protocol::UDP => located(number(l4)?, FlowKind::Udp, 0),
-        ip_protocol::SCTP => located(number(l4)?, FlowKind::Sctp, 0),
-        ip_protocol::ESP => located(number(l4)?, FlowKind::Esp, 0),
-        ip_protocol::ICMP if has_id(all, *frame.ip.get(l4)?) => {
-            located(number(l4 + 4)? & 0xffff, FlowKind::Icmp, 0)
-        }
-        ip_protocol::ICMPV6 if has_id(all, *frame.ip.get(l4)?) => {
-            located(number(l4 + 4)? & 0xffff, FlowKind::Icmp, 0)
+        ip_protocol::UDP => identity(number(l4)?, FlowKind::Udp, 0),
+        ip_protocol::SCTP => identity(number(l4)?, FlowKind::Sctp, 0),
+        ip_protocol::ESP => identity(number(l4)?, FlowKind::Esp, 0),
+        ip_protocol::ICMP | ip_protocol::ICMPV6 if has_id(addresses, *ip.get(l4)?) => {
+            identity(number(l4 + 4)? & 0xffff, FlowKind::Icmp, 0)
         }
         _ => None,
     }
@@ -310,7 +355,7 @@ impl Brief {
     /// True if runs of the flow count for the spatial locality factor, which is defined over TCP and UDP.
     #[inline]
     pub fn counts(self) -> bool {
-        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp)
+        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp | FlowKind::Inner | FlowKind::Quic)
     }
 }
 
@@ -448,7 +493,7 @@ mod tests {
             let frame = Frame { ip: &bytes, vlans: 5 };
             if let Some(quick) = bytes.first_chunk().and_then(|ip| quickly(ip, 5)) {
                 let (key, Brief { kind, flags }) = quick;
-                prop_assert_eq!(Some(Located { key: key.into(), kind, flags }), inner(&frame));
+                prop_assert_eq!(Some(Located { key: key.into(), kind, flags }), thoroughly(&frame));
             }
         }
 

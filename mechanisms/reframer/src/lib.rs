@@ -2,10 +2,11 @@
 //! process packets of one flow after the other, and find the flow's state in the caches.
 //!
 //! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of `crates/flow`;
-//! `lookup` does so for a batch. The index of the flow is the index of its list in `lists`. There, one ring
-//! per delay class has a slot for each list, in the order in which the lists began: the *flush list* of the
-//! Reframer paper. Packets that leave go through `outgoing`, which numbers their runs, and calls `tcp` to
-//! sort segments and merge ACKs.
+//! `finder` does so as the arguments say, also for flows in tunnels (`tunnel`) and of QUIC (`quic`), and
+//! `lookup` for a batch. The index of the flow is the index of its list in `lists`. There, one ring per delay
+//! class has a slot for each list, in the order in which the lists began: the *flush list* of the Reframer
+//! paper. Packets that leave go through `outgoing`, which numbers their runs, and calls `tcp` to sort
+//! segments and merge ACKs.
 //!
 //! Invariants:
 //! - Each held packet is in the list of exactly one flow, and each list has one slot in a ring. A flow is due
@@ -23,17 +24,21 @@
 //!   there is no room are forwarded at once.
 
 pub mod batcher;
+pub mod delays;
+pub mod finder;
 pub mod key;
 pub mod lists;
 mod lookup;
 pub mod outgoing;
 pub mod pause;
 mod per_flow;
+pub mod quic;
 pub mod reframer;
 pub mod settings;
 pub mod sf_maker;
 pub mod statistics;
 pub mod tcp;
+mod tunnel;
 
 use element::Class;
 

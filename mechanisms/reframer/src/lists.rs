@@ -18,8 +18,11 @@ use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The number of delay classes: groups of flows, each with a delay and a ring of its own.
+/// The number of delay classes that all elements have: groups of flows, each with a delay and a ring of its
+/// own. Further classes follow for the rules of DELAYS.
 pub const DELAY_CLASSES: usize = 3;
+/// The maximum number of delay classes, a power of two.
+pub const MAX_CLASSES: usize = 16;
 
 /// The delay class of the flows that stand for all packets from one host to another (see
 /// [`crate::key::FlowKind::Pair`]). Neither a large number of values of such a flow nor the length of the
@@ -280,10 +283,12 @@ impl DelayClass {
     /// The initial number of slots of a ring.
     const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
 
-    fn new(delay: Timestamp) -> DelayClass {
+    /// Makes a class without lists. A class that is not used takes no memory for a ring.
+    fn new(delay: Timestamp, is_used: bool) -> DelayClass {
         // In tests, the numbers begin again soon after the start.
         let first = if cfg!(test) { u32::MAX - 5 } else { 0 };
-        DelayClass { slots: vec![Slot::default(); DelayClass::SHORT], front: first, back: first, delay }
+        let length = if is_used { DelayClass::SHORT } else { 1 };
+        DelayClass { slots: vec![Slot::default(); length], front: first, back: first, delay }
     }
 
     #[inline(always)]
@@ -374,7 +379,10 @@ pub trait Output<T> {
 pub struct Lists<T> {
     flows: Vec<Flow<T>>,
     blocks: Blocks<T>,
-    delay_classes: [DelayClass; DELAY_CLASSES],
+    /// The delay classes. Those from `count` on are not used.
+    delay_classes: [DelayClass; MAX_CLASSES],
+    /// The number of delay classes in use, from [`DELAY_CLASSES`] to [`MAX_CLASSES`].
+    count: usize,
     /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
     /// The number of flows that hold values, counted as `held` is.
@@ -393,18 +401,25 @@ pub struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// Creates lists for flows with indices below `capacity`, with `delay` for all delay classes. Memory
-    /// for the flows is reserved at once, but pages are touched only as flows are opened.
+    /// Creates lists for flows with indices below `capacity`, with a delay class for each of `delays`, and
+    /// for missing ones of [`DELAY_CLASSES`]. Memory for the flows is reserved at once, but pages are touched
+    /// only as flows are opened.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
-    pub fn new(capacity: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
+    pub fn new(capacity: usize, delays: &[Timestamp]) -> Result<Lists<T>, TryReserveError> {
+        let count = delays.len().clamp(DELAY_CLASSES, MAX_CLASSES);
+        let delay_class = |number: usize| {
+            let delay = delays.get(number).or(delays.last()).copied().unwrap_or_default();
+            DelayClass::new(delay, number < count)
+        };
         let mut flows = Vec::new();
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
             flows,
             blocks: Blocks::new(),
-            delay_classes: std::array::from_fn(|_| DelayClass::new(delay)),
+            delay_classes: std::array::from_fn(delay_class),
+            count,
             held: 0,
             active: 0,
             opened: 0,
@@ -430,6 +445,7 @@ impl<T> Lists<T> {
     /// no values. For [`Priority::OldestFlow`], the flow counts as the youngest.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, delay_class: u8) {
+        let delay_class = self.existing(delay_class);
         let note = Note { delay_class, ..note };
         let new = Flow::new(self.opened, note);
         self.opened = self.opened.wrapping_add(1);
@@ -441,6 +457,18 @@ impl<T> Lists<T> {
                 self.flows.push(new);
             }
         }
+    }
+
+    /// Returns `delay_class` if there is such a class, otherwise the first class.
+    fn existing(&self, delay_class: u8) -> u8 {
+        if usize::from(delay_class) < self.count { delay_class } else { 0 }
+    }
+
+    /// Returns the numbers of all delay classes. Those that all elements have are a part of their own, so
+    /// that a loop over them has a fixed length.
+    #[inline(always)]
+    fn numbers(&self) -> impl Iterator<Item = usize> + use<T> {
+        (0..DELAY_CLASSES).chain(DELAY_CLASSES..self.count)
     }
 
     /// True if a flow holds values.
@@ -468,14 +496,19 @@ impl<T> Lists<T> {
         packet::prefetch_line(self.flows.as_ptr().wrapping_add(flow as usize).cast());
     }
 
+    /// Returns the number of delay classes.
+    pub fn delay_classes(&self) -> usize {
+        self.count
+    }
+
     /// Returns the delay of a delay class.
     pub fn delay(&self, delay_class: usize) -> Timestamp {
-        self.delay_classes[delay_class].delay
+        self.delay_classes[delay_class % MAX_CLASSES].delay
     }
 
     /// Changes the delay of a delay class, also for values that are already held.
     pub fn set_delay(&mut self, delay_class: usize, delay: Timestamp) {
-        self.delay_classes[delay_class].delay = delay;
+        self.delay_classes[delay_class % MAX_CLASSES].delay = delay;
     }
 
     /// Appends a value to the list of an open flow, and returns the number of values in the list. `now`
@@ -485,7 +518,7 @@ impl<T> Lists<T> {
         let flow = &mut self.flows[index as usize];
         let length = flow.length as usize;
         if length == 0 {
-            let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES];
+            let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % MAX_CLASSES];
             flow.slot = delay_class.push(now, index);
             self.active += 1;
         }
@@ -504,7 +537,7 @@ impl<T> Lists<T> {
     /// or was released.
     #[inline(always)]
     fn flow_at(&self, delay_class: usize, number: u32) -> Option<u32> {
-        let index = self.delay_classes[delay_class].slot(number).flow;
+        let index = self.delay_classes[delay_class % MAX_CLASSES].slot(number).flow;
         self.flows.get(index as usize)?.has_slot(number, delay_class).then_some(index)
     }
 
@@ -512,11 +545,11 @@ impl<T> Lists<T> {
     /// `None` if the class holds no values.
     #[inline]
     fn front(&self, delay_class: usize) -> Option<(Timestamp, u32)> {
-        let DelayClass { front, back, .. } = self.delay_classes[delay_class];
+        let DelayClass { front, back, .. } = self.delay_classes[delay_class % MAX_CLASSES];
         let mut number = front;
         while number != back {
             if let Some(flow) = self.flow_at(delay_class, number) {
-                return Some((self.delay_classes[delay_class].slot(number).came, flow));
+                return Some((self.delay_classes[delay_class % MAX_CLASSES].slot(number).came, flow));
             }
             number = number.wrapping_add(1);
         }
@@ -526,11 +559,11 @@ impl<T> Lists<T> {
     /// Frees the slots of a ring ahead of the first list that is still held.
     #[inline]
     fn advance(&mut self, delay_class: usize) {
-        let DelayClass { mut front, back, .. } = self.delay_classes[delay_class];
+        let DelayClass { mut front, back, .. } = self.delay_classes[delay_class % MAX_CLASSES];
         while front != back && self.flow_at(delay_class, front).is_none() {
             front = front.wrapping_add(1);
         }
-        self.delay_classes[delay_class].front = front;
+        self.delay_classes[delay_class % MAX_CLASSES].front = front;
     }
 
     /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
@@ -540,7 +573,7 @@ impl<T> Lists<T> {
         if flow.length == 0 {
             return;
         }
-        let first = self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES].slot(flow.slot).came;
+        let first = self.delay_classes[flow.note.delay_class as usize % MAX_CLASSES].slot(flow.slot).came;
         let leaving = self.leave(index, first, reason, priority);
         self.in_order &= self.leaving.last().is_none_or(|(before, _)| before.order() < leaving.order());
         self.leaving.push((leaving, self.released.values.len()));
@@ -568,6 +601,7 @@ impl<T> Lists<T> {
     /// Moves a flow to another delay class. A flow that holds values stays where it is, because its list
     /// has a slot in the ring of its class.
     pub fn set_delay_class(&mut self, flow: u32, delay_class: u8) {
+        let delay_class = self.existing(delay_class);
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
             flow.note.delay_class = delay_class;
@@ -577,9 +611,10 @@ impl<T> Lists<T> {
     /// Returns the earliest time at which a flow is due; `None` if no values are held.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let due =
-            |delay_class: usize| Some(self.front(delay_class)?.0 + self.delay_classes[delay_class].delay);
-        (0..DELAY_CLASSES).filter_map(due).min()
+        let due = |delay_class: usize| {
+            Some(self.front(delay_class)?.0 + self.delay_classes[delay_class % MAX_CLASSES].delay)
+        };
+        self.numbers().filter_map(due).min()
     }
 
     /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much
@@ -588,33 +623,52 @@ impl<T> Lists<T> {
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for delay_class in 0..DELAY_CLASSES {
-            let latest = now - self.delay_classes[delay_class].delay;
-            let longest =
-                if delay_class == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
-            let end = self.delay_classes[delay_class].back;
-            let mut number = self.delay_classes[delay_class].front;
-            while number != end {
-                let is_due = self.delay_classes[delay_class].slot(number).came <= latest;
-                if !is_due && end.wrapping_sub(number) as usize <= longest {
-                    break;
-                }
-                let ahead = self.delay_classes[delay_class].slot(number.wrapping_add(AHEAD)).flow;
-                self.prefetch(ahead);
-                if let Some(flow) = self.flow_at(delay_class, number) {
-                    let reason = if is_due { ReleaseReason::Timeout } else { ReleaseReason::Capacity };
-                    self.release(flow, reason, priority);
-                }
-                number = number.wrapping_add(1);
+            self.release_due_in(delay_class, now, priority);
+        }
+        if self.count > DELAY_CLASSES {
+            self.release_due_by_rules(now, priority);
+        }
+    }
+
+    /// Does what [`release_due`](Self::release_due) does, for the delay classes of rules.
+    #[inline(never)]
+    fn release_due_by_rules(&mut self, now: Timestamp, priority: Priority) {
+        (DELAY_CLASSES..self.count).for_each(|delay_class| self.release_due_in(delay_class, now, priority));
+    }
+
+    /// Does what [`release_due`](Self::release_due) does, for one delay class.
+    #[inline(always)]
+    fn release_due_in(&mut self, delay_class: usize, now: Timestamp, priority: Priority) {
+        let latest = now - self.delay_classes[delay_class % MAX_CLASSES].delay;
+        let longest = if delay_class == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
+        let end = self.delay_classes[delay_class % MAX_CLASSES].back;
+        let mut number = self.delay_classes[delay_class % MAX_CLASSES].front;
+        while number != end {
+            let is_due = self.delay_classes[delay_class % MAX_CLASSES].slot(number).came <= latest;
+            if !is_due && end.wrapping_sub(number) as usize <= longest {
+                break;
             }
+            let ahead = self.delay_classes[delay_class % MAX_CLASSES].slot(number.wrapping_add(AHEAD)).flow;
+            self.prefetch(ahead);
+            if let Some(flow) = self.flow_at(delay_class, number) {
+                let reason = if is_due { ReleaseReason::Timeout } else { ReleaseReason::Capacity };
+                self.release(flow, reason, priority);
+            }
+            number = number.wrapping_add(1);
         }
     }
 
     /// Releases the flows that hold at least `length` values. Flows of [`UNKNOWN_FLOWS`] are released only
     /// if `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: ReleaseReason, priority: Priority) {
-        for delay_class in 0..if length == 0 { DELAY_CLASSES } else { UNKNOWN_FLOWS } {
-            let (front, length_of_ring) =
-                (self.delay_classes[delay_class].front, self.delay_classes[delay_class].length() as u32);
+        for delay_class in self.numbers() {
+            if delay_class == UNKNOWN_FLOWS && length > 0 {
+                continue;
+            }
+            let (front, length_of_ring) = (
+                self.delay_classes[delay_class % MAX_CLASSES].front,
+                self.delay_classes[delay_class % MAX_CLASSES].length() as u32,
+            );
             for offset in 0..length_of_ring {
                 if let Some(flow) = self.flow_at(delay_class, front.wrapping_add(offset))
                     && self.flows[flow as usize].length as usize >= length
@@ -636,7 +690,7 @@ impl<T> Lists<T> {
         let front = |delay_class| {
             self.front(delay_class).map(|(came, flow)| (came, delay_class == UNKNOWN_FLOWS, flow))
         };
-        if let Some((.., flow)) = (0..DELAY_CLASSES).filter_map(front).min() {
+        if let Some((.., flow)) = self.numbers().filter_map(front).min() {
             self.release(flow, reason, priority);
         }
     }
@@ -648,7 +702,9 @@ impl<T> Lists<T> {
     pub fn send_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
         // Short path for the most frequent case: nothing was released before, and only the first delay
         // class has values. Its ring already has the lists in order.
-        let is_plain = self.delay_classes[1..].iter().all(|delay_class| delay_class.length() == 0);
+        let is_empty = |delay_class: &DelayClass| delay_class.length() == 0;
+        let is_plain = self.delay_classes[1..DELAY_CLASSES].iter().all(is_empty)
+            && self.delay_classes[DELAY_CLASSES..self.count].iter().all(is_empty);
         if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
             self.send_front(now - self.delay_classes[0].delay, out);
         }
@@ -708,7 +764,7 @@ impl<T> Lists<T> {
         }
         self.released.clear();
         self.in_order = true;
-        (0..DELAY_CLASSES).for_each(|delay_class| self.advance(delay_class));
+        self.numbers().for_each(|delay_class| self.advance(delay_class));
     }
 }
 

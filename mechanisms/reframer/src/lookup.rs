@@ -1,9 +1,10 @@
 //! The flow look-up of a batch.
 
 use element::{Base, Batch};
-use flow::{FlowId, FlowTable, KeyHasher};
+use flow::{FlowId, FlowTable};
 use packet::BATCH_CAPACITY;
 
+use crate::finder::Finder;
 use crate::key::{self, Brief, FlowKey, ShortKey, Usual};
 use crate::statistics::RunCounts;
 
@@ -61,7 +62,7 @@ impl Lookup {
         &mut self,
         batch: &mut Batch,
         table: &FlowTable<FlowKey>,
-        hasher: &KeyHasher,
+        finder: &Finder,
         locality: &mut RunCounts,
     ) {
         self.others.clear();
@@ -79,12 +80,15 @@ impl Lookup {
             unusual += usize::from(usual.is_none());
             *key = usual.map_or(ShortKey::NONE, |usual| usual.key);
             *brief = usual.map(|usual| usual.brief);
-            *hash = hasher.hash(key);
+            *hash = finder.hasher.hash(key);
             counted.see((*hash).into(), 1);
+        }
+        if finder.is_watching() {
+            unusual += self.set_aside(batch, finder);
         }
         table.lookup_batch(&self.keys[..length], &self.hashes[..length], &mut self.ids);
         if unusual > 0 {
-            self.find_others(batch, table, hasher);
+            self.find_others(batch, table, finder);
             counted = *locality;
             let flows = self.briefs[..length].iter().zip(&self.hashes);
             flows
@@ -94,15 +98,33 @@ impl Lookup {
         *locality = counted;
     }
 
+    /// Finds packets of the usual kind whose flow the headers after UDP say, and makes them packets of
+    /// another kind. Returns their number.
+    #[inline(never)]
+    fn set_aside(&mut self, batch: &mut Batch, finder: &Finder) -> usize {
+        let mut count = 0;
+        for (place, key) in self.keys.iter_mut().take(batch.len()).enumerate() {
+            if !finder.watches(*key) {
+                continue;
+            }
+            (self.briefs[place], *key) = (None, ShortKey::NONE);
+            if let Some(packet) = batch.get_mut(place) {
+                packet.set_run(if packet.run() == UNMARKED { UNMARKED } else { SPECIAL });
+            }
+            count += 1;
+        }
+        count
+    }
+
     /// Looks up the flows of the packets that are not of the usual kind.
     #[inline(never)]
-    fn find_others(&mut self, batch: &Batch, table: &FlowTable<FlowKey>, hasher: &KeyHasher) {
+    fn find_others(&mut self, batch: &Batch, table: &FlowTable<FlowKey>, finder: &Finder) {
         self.places.clear();
         for (place, packet) in batch.iter().enumerate() {
             if self.briefs[place].is_some() {
                 continue;
             }
-            if let Some(located) = key::locate(packet) {
+            if let Some(located) = finder.locate(packet) {
                 self.briefs[place] = Some(Brief { kind: located.kind, flags: located.flags });
                 self.others.push(located.key);
                 self.places.push(place as u8);
@@ -110,7 +132,7 @@ impl Lookup {
         }
         let (mut hashes, mut ids) = ([0; BATCH_CAPACITY], [None; BATCH_CAPACITY]);
         for (hash, key) in hashes.iter_mut().zip(&self.others) {
-            *hash = key.hash(hasher);
+            *hash = key.hash(&finder.hasher);
         }
         table.lookup_batch(&self.others, &hashes[..self.others.len()], &mut ids);
         for ((&place, hash), id) in self.places.iter().zip(hashes).zip(ids) {

@@ -2,14 +2,14 @@
 //! fills batches.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
-use flow::KeyHasher;
 
-use crate::key::{self, FlowKind};
+use crate::finder::Finder;
+use crate::key::FlowKind;
 use crate::lists::{Leaving, Note, Output};
 use crate::lookup;
 use crate::per_flow::value_of;
 use crate::settings::ReframerSettings;
-use crate::statistics::Statistics;
+use crate::statistics::{Burst, Statistics};
 use crate::tcp;
 
 /// A receiver of bursts from the lists: counts them and sends their packets.
@@ -26,8 +26,8 @@ pub struct Outgoing<'a, 'c> {
     pub statistics: &'a mut Statistics,
     /// The memory for TCP bursts that are sorted or merged.
     pub sorting: &'a mut Sorting,
-    /// The hasher of flow keys.
-    pub hasher: &'a KeyHasher,
+    /// Finds the flows of packets.
+    pub finder: &'a Finder,
 }
 
 /// Memory for one TCP burst that is sorted or merged, reused from burst to burst.
@@ -158,6 +158,12 @@ impl Output<Packet> for Outgoing<'_, '_> {
         let is_one_flow = note.kind != FlowKind::Pair as u8;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
         self.statistics.release(leaving.reason, leaving.length, waited);
+        if self.settings.delays.exist() {
+            let longest = since(leaving.first, self.now);
+            self.statistics.see_class(note.delay_class, leaving.length, longest);
+        } else {
+            self.statistics.see_burst(leaving.length);
+        }
         let sorts = self.settings.reorder && leaving.length > 1;
         if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
             return self.finish_tcp(leaving.flow, note.hash, packets);
@@ -167,7 +173,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
                 self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
             }
         } else {
-            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.send(packets.iter_mut().map(|packet| packet.take()));
     }
@@ -183,12 +189,12 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
 pub struct StateCollector<'s> {
     /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
-    /// The length of each burst, and the arrival time of its last packet.
-    pub bursts: Vec<(u32, Timestamp)>,
+    /// The bursts, in the same order.
+    pub bursts: Vec<Burst>,
     /// The counts; only the SLF of leaving packets is updated.
     pub statistics: &'s mut Statistics,
-    /// The hasher of flow keys.
-    pub hasher: &'s KeyHasher,
+    /// Finds the flows of packets.
+    pub finder: &'s Finder,
 }
 
 impl Output<Packet> for StateCollector<'_> {
@@ -197,11 +203,12 @@ impl Output<Packet> for StateCollector<'_> {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
         if note.kind == FlowKind::Pair as u8 {
-            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
         let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
-        self.bursts.push((leaving.length, last));
+        let Leaving { first, length, .. } = leaving;
+        self.bursts.push(Burst { length, delay_class: note.delay_class, came: [first, last] });
     }
 }
 
@@ -226,13 +233,15 @@ fn put(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
 
 /// Counts for the SLF a packet that leaves in a burst of several flows, so that its own flow must be found.
 #[inline(never)]
-fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
-    if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
-        statistics.locality_out.see(located.key.hash(hasher).into(), 1);
+fn see_alone(statistics: &mut Statistics, finder: &Finder, packet: &Packet) {
+    if let Some(located) = finder.locate(packet).filter(|located| counts(located.kind as u8)) {
+        statistics.locality_out.see(located.key.hash(&finder.hasher).into(), 1);
     }
 }
 
-/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP.
+/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels
+/// too.
 fn counts(kind: u8) -> bool {
-    [FlowKind::Tcp as u8, FlowKind::Udp as u8].contains(&kind)
+    const COUNTED: [FlowKind; 4] = [FlowKind::Tcp, FlowKind::Udp, FlowKind::Inner, FlowKind::Quic];
+    COUNTED.iter().any(|&counted| counted as u8 == kind)
 }

@@ -15,6 +15,28 @@
 //! and no packet overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is
 //! the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
+//! With TUNNELS, the flow of a packet in a tunnel is the inner flow: its addresses and ports, its VLANs, the
+//! outer addresses, and the VNI, TEID or GRE key. This holds for VXLAN (UDP port 4789), GENEVE (6081), GTP-U
+//! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does
+//! not count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
+//! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets of a
+//! tunnel belong to their UDP flow or, without ports, to the tunnel. So do packets with sequence numbers of
+//! GRE or GTP-U, because receivers drop or sort packets that are late. BYPASS looks at the outer headers,
+//! except for its default, which means an inner SYN. REORDER and COMPRESS leave packets in tunnels alone. The
+//! default is false, because packets of one outer flow may change places, and because elements that see only
+//! the outer headers gain nothing.
+//!
+//! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that
+//! connections that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read
+//! in short headers, which do not contain its length. Packets of different ids may change places, which does
+//! no harm, because connections that share a five-tuple do not know of each other. Packets of one connection
+//! do not change places when its id changes: datagrams with long headers, whose first id is a random number
+//! of the client, and the first datagram with any id, are packets whose flow is unknown, and all packets of
+//! the five-tuple wait with them. The two directions are separate flows; datagrams from servers are told
+//! apart by five-tuple. After a migration the five-tuple is another one, and so is the flow. A length that is
+//! too small joins flows; one that is too large gives each packet a flow, so that packets wait for DELAY and
+//! fill the table of flows.
+//!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
 //! ## Usage
@@ -22,6 +44,13 @@
 //!
 //! ## Arguments
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
+//! - `DELAYS`: delays for classes of traffic, in quotes if there are several: filters in the language of
+//!   IPFilter, each with a delay after it, separated by commas. A packet waits for the delay of the first
+//!   filter that it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the
+//!   flow if all filters look only at protocol, ports and IPv4 addresses. With any other filter, the first
+//!   packet of each burst decides for the burst. So the order within a flow is kept, and a packet may wait
+//!   for the delay of another class. Packets whose flow is unknown wait for the longest of all delays. At
+//!   most 8 filters.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
 //!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
@@ -47,6 +76,9 @@
 //!   element holds packets again, and counts the next 1024 bursts. Packets that bypass and leave alone do not
 //!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
 //!   packets do not wait. Writing to a handler of an argument ends a pause.
+//! - `TUNNELS`: true to tell flows in VXLAN, GENEVE, GTP-U, GRE and IP in IP apart by the inner headers.
+//! - `QUIC_ID`: the length in bytes of the connection ids that servers of QUIC choose, by which datagrams to
+//!   UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -57,6 +89,9 @@
 //! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
 //!   arguments.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
+//! - `tunnels`, `quic_id`: the arguments. Writing them releases all packets first.
+//! - `delays`: the argument. Writing it releases all packets first, forgets all flows, and sets `burst_sizes`
+//!   and `burst_times` to zero.
 //! - `capacity`: the argument. Writing it releases all packets first.
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
@@ -64,6 +99,11 @@
 //! - `hold_times`: the distribution of the times for which packets were held: lines with a power of two, and
 //!   the number of packets with times from half of it to below it. The times are too long if packets of one
 //!   burst arrived more than four seconds after each other.
+//! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines
+//!   with the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the
+//!   number of bursts with numbers from half of it to below it.
+//! - `burst_times`: with DELAYS, in the same form, the distribution of the times for which the first packets
+//!   of bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.
@@ -85,10 +125,18 @@
 //! InfiniteSource(LIMIT 100) -> Reframer(64us, BYPASS none) -> Discard
 //! ```
 //!
+//! DNS does not wait, TCP waits for 100 us, and all else for 20 us:
+//!
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Reframer(20us, DELAYS "udp port 53 0us, tcp 100us") -> Discard
+//! ```
+//!
 //! ## See also
 //! SFMaker, Batcher, IPFilter, DelayUnqueue
 
+mod decisions;
 mod handlers;
+mod unknown;
 
 use std::any::Any;
 
@@ -102,14 +150,17 @@ use element::{
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use wire::layers::FLOW_HEADERS;
 
-use crate::key::{self, Brief, FlowKey, FlowKind, ShortKey};
+use crate::delays::Delays;
+use crate::finder::Finder;
+use crate::key::{Brief, FlowKey, FlowKind, ShortKey};
 use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::pause::Pause;
 use crate::per_flow::value_of;
+use crate::quic::QuicId;
 use crate::settings::{Bypass, Count, DENSE, Limit, Micros, ReframerSettings, SPARSE, Slo, batch_length};
-use crate::statistics::Statistics;
+use crate::statistics::{Burst, Statistics};
 use handlers::HANDLERS;
 pub(crate) use handlers::OF_SF_MAKER;
 
@@ -120,6 +171,7 @@ pub static CLASS: Class = Class {
     manual: manual!("reframer.rs"),
     args: &[
         ArgInfo::positional("DELAY", "microseconds", "64us"),
+        ArgInfo::keyword("DELAYS", "pattern", Delays::NONE),
         ArgInfo::keyword("MAX_BURST", "unsigned", "32"),
         ArgInfo::keyword("MAX_BYTES", "unsigned", "off"),
         ArgInfo::keyword("MAX_TX_BURST", "unsigned", "32"),
@@ -131,6 +183,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ELEPHANTS", "unsigned", "off"),
         ArgInfo::keyword("SLO", "microseconds", "off"),
         ArgInfo::keyword("MIN_BURST", "real", "1.1"),
+        ArgInfo::keyword("TUNNELS", "bool", "false"),
+        ArgInfo::keyword("QUIC_ID", "unsigned", "off"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
@@ -138,7 +192,17 @@ pub static CLASS: Class = Class {
     state: &[
         StatePart::drained(
             "packets",
-            &["held", "active", "releases", "hold_times", "mean_batch", "slf_out", "waited_in_vain"],
+            &[
+                "held",
+                "active",
+                "releases",
+                "hold_times",
+                "burst_times",
+                "burst_sizes",
+                "mean_batch",
+                "slf_out",
+                "waited_in_vain",
+            ],
         ),
         StatePart::lost("flows", "each flow is known again with its next packet", &["flows"]),
         StatePart::kept(
@@ -158,11 +222,16 @@ pub static CLASS: Class = Class {
         "SLO 20us, BYPASS none",
         "MIN_BURST 40, BYPASS none",
         "MAX_BYTES 100, BYPASS none",
+        "TUNNELS true, MAX_BURST 3",
+        "QUIC_ID 8, TUNNELS true, BYPASS none",
+        "DELAYS \"udp 0us, ip dscp 46 5us\", BYPASS none",
+        "DELAYS tcp 5us, MAX_BURST 3",
     ],
     reconfigures: true,
     build: |args| {
         let settings = ReframerSettings {
             delay: args.value::<Micros>("DELAY").0,
+            delays: args.value("DELAYS"),
             max_burst: args.value::<Count>("MAX_BURST").0,
             max_bytes: args.value::<Limit>("MAX_BYTES").0,
             max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
@@ -174,6 +243,8 @@ pub static CLASS: Class = Class {
             slo: args.value::<Slo>("SLO").0,
             min_burst: args.value("MIN_BURST"),
             max_acks: args.value::<Count>("MAX_ACKS").0,
+            tunnels: args.value("TUNNELS"),
+            quic_id: args.value::<QuicId>("QUIC_ID").0,
             capacity: args.value::<Count>("CAPACITY").0,
             max_held: args.value::<Count>("MAX_HELD").0,
             first_passes: false,
@@ -197,7 +268,7 @@ pub(crate) fn build(args: &mut Args<'_>, settings: ReframerSettings) -> Result<B
     }
 }
 
-/// The time without packets after which a flow expires. DELAY and SLO are added, so that a flow does not
+/// The time without packets after which a flow expires. The longest delay is added, so that a flow does not
 /// expire while it holds packets.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// The number of flow entries that are checked for expiry when there is no room for a new flow.
@@ -207,7 +278,7 @@ const SEARCH: usize = 64;
 pub struct Reframer {
     settings: ReframerSettings,
     table: FlowTable<FlowKey>,
-    hasher: KeyHasher,
+    finder: Finder,
     lists: Lists<Packet>,
     /// The flows of a batch; `None` before the first batch and while a batch is processed.
     lookup: Option<Box<Lookup>>,
@@ -239,16 +310,13 @@ fn sketch_for(settings: &ReframerSettings) -> Option<Box<Sketch>> {
     (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
 }
 
-fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
-    let mut lists = Lists::new(settings.capacity, settings.delay).map_err(|error| error.to_string())?;
-    (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, settings.delay_of(delay_class)));
-    Ok(lists)
+fn finder_for(settings: &ReframerSettings, hasher: KeyHasher) -> Finder {
+    Finder::new(hasher, settings.tunnels, settings.quic_id)
 }
 
-/// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter
-/// saturates at -2 and 1 (two bits); at 0 and above, the prediction is that the packet arrives in time.
-/// From either limit, two packets change the prediction.
-const SURE: i8 = 2;
+fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
+    Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
+}
 
 impl Reframer {
     fn new(settings: ReframerSettings) -> Result<Reframer, String> {
@@ -256,7 +324,7 @@ impl Reframer {
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
             table,
-            hasher: KeyHasher::default(),
+            finder: finder_for(&settings, KeyHasher::default()),
             lists: lists_for(&settings)?,
             lookup: None,
             sorting: Sorting::new(longest),
@@ -287,8 +355,13 @@ impl Reframer {
     #[inline(never)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
-        let packet = match brief.kind == FlowKind::Pair || self.lists.holds_unknown() {
-            true => match self.hold_unknown(cx, out, Some(brief), packet, now) {
+        let is_hidden = match brief.kind {
+            FlowKind::Pair => true,
+            FlowKind::Quic if known.id.is_none() => self.opens_quic(cx, out, (brief, &packet), hash, now),
+            _ => false,
+        };
+        let packet = match is_hidden || self.lists.holds_unknown() {
+            true => match self.hold_unknown(cx, out, (Some(brief), is_hidden), packet, now) {
                 Some(packet) => packet,
                 None => return,
             },
@@ -298,12 +371,24 @@ impl Reframer {
             || brief.flags & self.bypassed_flags != 0;
         let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
             Some(id) => id.index(),
-            None => match self.find_or_open(cx, out, known, &packet, now, &mut bypasses) {
-                Some(flow) => flow,
-                None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
-            },
+            None => {
+                let key = match known.key {
+                    ShortKey::NONE => self.finder.locate(&packet).map(|located| located.key),
+                    key => Some(key.into()),
+                };
+                let flow = key.and_then(|key| {
+                    self.find_or_open(cx, out, (key, hash), (brief, &packet), now, &mut bypasses)
+                });
+                match flow {
+                    Some(flow) => flow,
+                    None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
+                }
+            }
         };
         bypasses |= self.asks && self.has_failed(flow);
+        if self.asks && self.settings.delays.by_burst() && !self.lists.holds(flow) {
+            self.choose_delay(flow, &packet);
+        }
         let overflows = self.lists.held() >= self.settings.max_held;
         // A bypassing packet is held first and then released with its flow, even if the flow holds nothing:
         // earlier packets of the flow may have been released without having left yet.
@@ -340,100 +425,14 @@ impl Reframer {
         *sum
     }
 
-    /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
-    /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
-    /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
-    /// held packets and forwards the packet. `brief` is `None` for packets without a flow.
-    #[inline(never)]
-    fn hold_unknown(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        brief: Option<Brief>,
-        packet: Packet,
-        now: Timestamp,
-    ) -> Option<Packet> {
-        let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
-        let Some(key) = key::pair(&packet) else { return Some(packet) };
-        let hash = key.hash(&self.hasher);
-        let found = self.table.lookup(&key, hash);
-        let flow = match found {
-            Some(id) if is_hidden || self.lists.holds(id.index()) => {
-                // The use is noted, so that the entry does not expire while it holds packets.
-                self.table.touch(id, now);
-                Some(id.index())
-            }
-            None if is_hidden => {
-                let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-                let known = Known { brief, key: ShortKey::NONE, hash, id: None };
-                self.find_or_open(cx, out, known, &packet, now, &mut false)
-            }
-            _ => return Some(packet),
-        };
-        let overflows = flow.is_none() || self.lists.held() >= self.settings.max_held;
-        let left = match flow {
-            Some(flow) => {
-                self.lists.hold(flow, packet, now);
-                None
-            }
-            None => Some(packet),
-        };
-        if overflows {
-            // Releases everything, so that the packet can leave at once without overtaking a packet that
-            // arrived earlier.
-            self.statistics.overflows += u64::from(flow.is_some());
-            self.lists.release_all(ReleaseReason::Capacity, self.settings.priority);
-            self.let_go(cx, out);
-        }
-        if let Some(packet) = left {
-            let counted = brief.filter(|brief| brief.counts()).and_then(|_| key::locate(&packet));
-            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.hasher)));
-        }
-        None
-    }
-
-    /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
-    /// (BYPASS). Under an SLO, also updates the prediction for the flow.
-    #[inline(never)]
-    fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
-        if self.settings.slo.is_set() {
-            self.guess(id, now);
-        }
-        let is_small = |sketch: &mut Box<Sketch>| sketch.add(hash) < self.settings.elephants;
-        let is_small = self.sketch.as_mut().is_some_and(is_small);
-        is_small || self.settings.bypass.applies_to(packet)
-    }
-
-    /// True if a flow is not held any more because too many of its bursts had only one packet
-    /// (BYPASS_AFTER_FAIL).
-    #[inline(never)]
-    fn has_failed(&mut self, flow: u32) -> bool {
-        let fails = self.settings.bypass_after;
-        fails > 0 && self.lists.note(flow).score >= fails
-    }
-
     /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
     /// Must follow each change of the settings.
     fn note_settings(&mut self) {
-        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
-        self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
+        let ReframerSettings { slo, bypass_after, bypass, delays, .. } = &self.settings;
+        let looks = bypass.looks_anywhere() || delays.by_burst();
+        self.asks = slo.is_set() || *bypass_after > 0 || looks || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);
-    }
-
-    /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
-    /// arrives in time, and chooses the flow's delay class by it. Does nothing for a flow that is not in
-    /// the table.
-    fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
-        if let Some(id) = id
-            && let Some(before) = self.table.last_seen(id)
-        {
-            let in_time = now - before <= self.settings.delay_of(DENSE);
-            let note = self.lists.note(id.index());
-            note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-            let delay_class = if note.score >= 0 { DENSE } else { SPARSE };
-            self.lists.set_delay_class(id.index(), delay_class as u8);
-        }
     }
 
     /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
@@ -446,17 +445,11 @@ impl Reframer {
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        known: Known,
-        packet: &Packet,
+        (key, hash): (FlowKey, u32),
+        (brief, packet): (Brief, &Packet),
         now: Timestamp,
         bypasses: &mut bool,
     ) -> Option<u32> {
-        let Known { brief, key, hash, .. } = known;
-        let key = match (key == ShortKey::NONE, brief.kind) {
-            (false, _) => key.into(),
-            (true, FlowKind::Pair) => key::pair(packet)?,
-            (true, _) => key::locate(packet)?.key,
-        };
         if *bypasses {
             // An earlier packet of this batch may have opened the flow. A bypassing packet opens no flow,
             // because the entry would take up room until it expires.
@@ -469,19 +462,18 @@ impl Reframer {
             // once the packets that are due have left. They must leave first, so that a later packet of an
             // expired flow, which may pass at once, does not overtake them.
             self.let_go(cx, out);
-            let longest =
-                (0..DELAY_CLASSES).map(|delay_class| self.lists.delay(delay_class)).max().unwrap_or_default();
-            self.table.expire(now, longest, SEARCH, |_, _| ());
+            self.table.expire(now, self.lists.delay(UNKNOWN_FLOWS), SEARCH, |_, _| ());
             inserted = self.table.insert(&key, hash, now);
         }
         match inserted {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
-                let delay_class = match self.settings.slo.is_set() {
+                let delay_class = match self.settings.delays.rule_of(packet) {
                     _ if brief.kind == FlowKind::Pair => UNKNOWN_FLOWS,
-                    true => DENSE,
-                    false => SPARSE,
+                    Some(rule) => DELAY_CLASSES + rule,
+                    None if self.settings.slo.is_set() => DENSE,
+                    None => SPARSE,
                 };
                 self.lists.open(id.index(), note, delay_class as u8);
                 self.sorting.forget(id.index());
@@ -493,19 +485,6 @@ impl Reframer {
                 self.statistics.overflows += 1;
                 None
             }
-        }
-    }
-
-    /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
-    /// same hosts.
-    #[inline]
-    fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
-        let left = match self.lists.holds_unknown() {
-            true => self.hold_unknown(cx, out, None, packet, now),
-            false => Some(packet),
-        };
-        if let Some(packet) = left {
-            self.pass(cx, out, packet, None);
         }
     }
 
@@ -539,10 +518,10 @@ impl Reframer {
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        let Reframer { settings, lists, statistics, sorting, hasher, .. } = self;
+        let Reframer { settings, lists, statistics, sorting, finder, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher };
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, finder };
         lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -574,12 +553,17 @@ impl Reframer {
         }
     }
 
+    /// True if filters of the settings may read any byte of a packet.
+    fn looks_anywhere(&self) -> bool {
+        self.settings.bypass.looks_anywhere() || self.settings.delays.exist()
+    }
+
     /// Returns the packet fields from which the element determines flow and bypass, for its declaration.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
-        if self.settings.reorder || self.settings.compress || self.settings.bypass.looks_anywhere() {
+        if self.settings.reorder || self.settings.compress || self.looks_anywhere() {
             reads.push(Field::Payload);
         }
         reads
@@ -590,9 +574,11 @@ impl Reframer {
 /// once, and the counts.
 struct Inherited {
     packets: Vec<(Packet, Timestamp)>,
-    /// For each burst of `packets`: its length, and the arrival time of its last packet.
-    bursts: Vec<(u32, Timestamp)>,
+    /// The bursts of `packets`.
+    bursts: Vec<Burst>,
     statistics: Statistics,
+    /// The argument DELAYS, which says what the classes of bursts are.
+    delays: String,
 }
 
 impl Element for Reframer {
@@ -613,14 +599,19 @@ impl Element for Reframer {
             support: Support { finds_runs: true, ..Support::default() },
             hold: Hold::PerFlow,
             state: vec![table],
-            order: if self.settings.reorder { Order::MayReorder } else { Order::KeepsPerFlow },
+            order: if self.settings.reorder || self.finder.is_watching() {
+                // With TUNNELS or QUIC_ID, the flows that are kept in order are not those of the five-tuple.
+                Order::MayReorder
+            } else {
+                Order::KeepsPerFlow
+            },
             ..Effects::cases(cases)
         };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.hasher = cx.key_hasher();
+        self.finder = finder_for(&self.settings, cx.key_hasher());
         Ok(())
     }
 
@@ -639,7 +630,7 @@ impl Element for Reframer {
             }
         }
         let mut lookup = self.lookup.take().unwrap_or_else(Lookup::new);
-        lookup.find(&mut batch, &self.table, &self.hasher, &mut self.statistics.locality_in);
+        lookup.find(&mut batch, &self.table, &self.finder, &mut self.statistics.locality_in);
         lookup.flows(length).for_each(|flow| self.lists.prefetch(flow));
         let mut out = cx.batch();
         let now = cx.now();
@@ -674,7 +665,7 @@ impl Element for Reframer {
             self.pause.begin_sample(&self.statistics);
         }
         // A flow without packets for that long holds no packets, so expiry loses none.
-        self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
+        self.table.expire(now, MEMORY + self.lists.delay(UNKNOWN_FLOWS), length, |_, _| ());
         self.arm(cx);
         Some(out)
     }
@@ -694,11 +685,13 @@ impl Element for Reframer {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
-        let (statistics, hasher) = (&mut self.statistics, &self.hasher);
-        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher };
+        let (statistics, finder) = (&mut self.statistics, &self.finder);
+        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, finder };
         self.lists.let_go(&mut legacy);
         let StateCollector { packets, bursts, .. } = legacy;
-        Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))
+        let statistics = std::mem::take(&mut self.statistics);
+        let delays = self.settings.delays.text().into();
+        Some(Box::new(Inherited { packets, bursts, statistics, delays }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
@@ -707,8 +700,16 @@ impl Element for Reframer {
         // The release is counted here, because the packets leave only now and the old element could not
         // know this time.
         let now = cx.now();
-        for (length, last) in state.bursts {
+        let is_same = self.settings.delays.text() == state.delays;
+        if !is_same {
+            self.statistics.classes = Default::default();
+        }
+        for Burst { length, delay_class, came: [first, last] } in state.bursts {
             self.statistics.release(ReleaseReason::Drain, length, now - last);
+            match self.settings.delays.exist() {
+                true => self.statistics.see_class(if is_same { delay_class } else { 0 }, length, now - first),
+                false => self.statistics.see_burst(length),
+            }
         }
         for (mut packet, came) in state.packets {
             self.statistics.holds.see(now - came);

@@ -2,13 +2,14 @@
 
 use classify::filter::Matcher;
 pub use element::args::Micros;
-use element::args::{ArgType, PlaceNames, Scope, filter_condition, unquote};
+use element::args::{ArgType, Scope, unquote};
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 use wire::tcp;
 
+use crate::delays::{Delays, filter};
 use crate::key;
-use crate::lists::Priority;
+use crate::lists::{DELAY_CLASSES, Priority, UNKNOWN_FLOWS};
 
 impl ArgType for Priority {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Priority, String> {
@@ -103,20 +104,31 @@ impl ReframerSettings {
     /// Returns the mean number of packets per burst below which the element pauses; 0 if it never does,
     /// because its bursts have another purpose than their length.
     pub fn least_burst(&self) -> f64 {
-        let holds_for_length = !self.reorder && !self.compress && self.delay_of(DENSE) > Timestamp::ZERO;
+        let holds_for_length = !self.reorder && !self.compress && self.longest_delay() > Timestamp::ZERO;
         if holds_for_length { self.min_burst } else { 0.0 }
     }
 
-    /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes.
-    /// Under an SLO, flows of class [`SPARSE`] do not wait, and all others wait for seven eighths of the
-    /// SLO; the last eighth is left for the round in which they leave. So no class has a longer delay than
-    /// [`crate::lists::UNKNOWN_FLOWS`].
+    /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes but
+    /// those of DELAYS. Under an SLO, flows of class [`SPARSE`] do not wait, and the others wait for seven
+    /// eighths of the SLO; the last eighth is left for the round in which they leave. No class has a longer
+    /// delay than [`UNKNOWN_FLOWS`].
     pub fn delay_of(&self, delay_class: usize) -> Timestamp {
         match (self.slo.0, delay_class) {
+            (_, UNKNOWN_FLOWS) => self.longest_delay(),
+            (_, DELAY_CLASSES..) => self.delays.delay(delay_class - DELAY_CLASSES).unwrap_or(self.delay),
             (0, _) => self.delay,
             (_, SPARSE) => Timestamp::ZERO,
             (slo, _) => Timestamp(slo - slo / 8),
         }
+    }
+
+    fn longest_delay(&self) -> Timestamp {
+        self.delays.rules().fold(self.delay_of(DENSE), Timestamp::max)
+    }
+
+    /// Returns the delays of all delay classes.
+    pub fn all_delays(&self) -> Vec<Timestamp> {
+        (0..DELAY_CLASSES + self.delays.rules().count()).map(|class| self.delay_of(class)).collect()
     }
 }
 
@@ -192,11 +204,7 @@ impl ArgType for Bypass {
         if ["none", Bypass::SYN].contains(&text) {
             return Ok(if text == "none" { Bypass::none() } else { Bypass::syn() });
         }
-        let (condition, issues) = filter_condition(text, &PlaceNames(*place));
-        if let Some((issue, _)) = issues.iter().find(|(_, is_warning)| !is_warning) {
-            return Err(issue.text.clone());
-        }
-        let matcher = Box::new(Matcher::new(&[condition]));
+        let matcher = Box::new(Matcher::new(&[filter(text, place)?]));
         Ok(Bypass { text: text.into(), rule: Rule::Filter(matcher) })
     }
 
@@ -210,6 +218,8 @@ impl ArgType for Bypass {
 pub struct ReframerSettings {
     /// The maximum time that packets wait, DELAY; not used if `slo` is set.
     pub delay: Timestamp,
+    /// The delays of traffic for which DELAY or SLO does not count.
+    pub delays: Delays,
     /// The number of packets of a flow at which they leave, MAX_BURST.
     pub max_burst: usize,
     /// The number of bytes of a flow's packets at which they leave, MAX_BYTES; 0 for no limit.
@@ -233,6 +243,10 @@ pub struct ReframerSettings {
     /// The mean number of packets per burst below which the element pauses; not used with `reorder` or
     /// `compress`, or without a delay.
     pub min_burst: f64,
+    /// True to tell flows in tunnels apart by the inner headers.
+    pub tunnels: bool,
+    /// The length in bytes of connection ids of QUIC, which tell flows apart; 0 if they do not.
+    pub quic_id: usize,
     /// The maximum number of flows in the flow table.
     pub capacity: usize,
     /// The maximum number of packets that are held at a time.

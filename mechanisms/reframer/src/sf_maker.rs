@@ -59,6 +59,7 @@ use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
 use element::{Class, StatePart, Timestamp, manual};
 
+use crate::delays::Delays;
 use crate::lists::Priority;
 use crate::reframer::{OF_SF_MAKER, build};
 use crate::settings::{Bypass, Count, Micros, ReframerSettings, batch_length};
@@ -148,6 +149,9 @@ pub static CLASS: Class = Class {
             slo: Timestamp::ZERO,
             min_burst: 0.0,
             max_bytes: 0,
+            tunnels: false,
+            quic_id: 0,
+            delays: Delays::default(),
             max_acks: usize::MAX,
             capacity: 65_536,
         };

@@ -3,7 +3,8 @@
 use element::Timestamp;
 use element::histogram::Log2Histogram;
 
-use crate::lists::ReleaseReason;
+use crate::delays::MAX_RULES;
+use crate::lists::{DELAY_CLASSES, MAX_CLASSES, ReleaseReason};
 
 /// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,64 @@ impl RunCounts {
     }
 }
 
+/// The counts of the bursts of one class of traffic: those of a rule of DELAYS, or all others.
+#[derive(Clone, Debug)]
+pub struct ClassCounts {
+    /// The numbers of bursts of each number of packets below [`LONG`].
+    sizes: [u64; LONG],
+    /// The histogram of the numbers of packets in longer bursts.
+    long: Log2Histogram,
+    /// The histogram of the times for which the first packets of bursts were held, if there are rules.
+    pub times: Log2Histogram,
+}
+
+/// The number of packets from which on bursts are rare.
+const LONG: usize = 128;
+
+impl Default for ClassCounts {
+    fn default() -> ClassCounts {
+        ClassCounts { sizes: [0; LONG], long: Log2Histogram::default(), times: Log2Histogram::default() }
+    }
+}
+
+impl ClassCounts {
+    #[inline(always)]
+    fn see(&mut self, length: u32) {
+        match self.sizes.get_mut(length as usize) {
+            Some(count) => *count += 1,
+            None => self.see_long(length),
+        }
+    }
+
+    #[cold]
+    fn see_long(&mut self, length: u32) {
+        self.long.add(length.into(), 1);
+    }
+
+    /// Returns the histogram of the numbers of packets in bursts.
+    pub fn sizes(&self) -> Log2Histogram {
+        let mut sizes = self.long.clone();
+        self.sizes.iter().enumerate().for_each(|(length, &count)| sizes.add(length as u64, count));
+        sizes
+    }
+}
+
+/// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
+const CLASSES: usize = MAX_RULES + 1;
+
+const _: () = assert!(DELAY_CLASSES + MAX_RULES <= MAX_CLASSES);
+
+/// A burst that a new instance of the element counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// The number of its packets.
+    pub length: u32,
+    /// The delay class of its flow.
+    pub delay_class: u8,
+    /// The times at which its first and its last packet arrived.
+    pub came: [Timestamp; 2],
+}
+
 /// The counts of one element.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -49,6 +108,8 @@ pub struct Statistics {
     pub holds: Log2Histogram,
     /// The number of bursts that left, by `ReleaseReason as usize`.
     pub releases: [u64; ReleaseReason::ALL.len()],
+    /// The counts of the bursts that left, by class of traffic.
+    pub classes: [ClassCounts; CLASSES],
     /// The number of packets in all bursts that left, including dropped ACKs.
     pub released: u64,
     /// The sum over all bursts of the time, in nanoseconds, that a burst waited after its last packet had
@@ -75,15 +136,41 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts a burst of `packets` packets that leaves; `waited` is the time since its last packet arrived.
+    /// Counts a burst of `length` packets that leaves; `waited` is the time since its last packet arrived.
     #[inline]
-    pub fn release(&mut self, reason: ReleaseReason, packets: u32, waited: Timestamp) {
+    pub fn release(&mut self, reason: ReleaseReason, length: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
-        self.released += u64::from(packets);
-        self.at_once += u64::from(reason == ReleaseReason::Bypass && packets == 1);
+        self.released += u64::from(length);
+        self.at_once += u64::from(reason == ReleaseReason::Bypass && length == 1);
         // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
         // arrives.
         self.waited = self.waited.wrapping_add(waited.0 as u64);
+    }
+
+    /// Counts a burst for the class of traffic that all packets belong to without DELAYS.
+    #[inline(always)]
+    pub fn see_burst(&mut self, length: u32) {
+        self.classes[0].see(length);
+    }
+
+    /// Counts a burst for its class of traffic, if there are rules. Its first packet has waited for `waited`.
+    #[inline(never)]
+    pub fn see_class(&mut self, delay_class: u8, length: u32, waited: Timestamp) {
+        let class = (usize::from(delay_class) + 1).saturating_sub(DELAY_CLASSES);
+        if let Some(counts) = self.classes.get_mut(class) {
+            counts.see(length);
+            counts.times.see(waited);
+        }
+    }
+
+    /// Returns lines with a class of traffic and a line of its histogram: `rest`, or the number of a rule.
+    pub fn show_classes(&self, lines: impl Fn(&ClassCounts) -> String) -> String {
+        let mut shown = String::new();
+        for (class, counts) in self.classes.iter().enumerate() {
+            let name = if class == 0 { "rest".into() } else { class.to_string() };
+            lines(counts).lines().for_each(|line| shown.extend([&name, " ", line, "\n"]));
+        }
+        shown
     }
 
     /// Returns the number of all bursts that left, for all reasons.

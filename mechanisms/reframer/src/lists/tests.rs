@@ -35,7 +35,7 @@ const ARRIVALS: [(i64, u32); 7] =
 /// 6. Returns (time, flow, number of values) of each list that leaves. Without `timers`, due lists leave
 /// only when a value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
-    let mut lists = Lists::new(3, Timestamp(6)).unwrap();
+    let mut lists = Lists::new(3, &[Timestamp(6)]).unwrap();
     // Flow BROWN is opened first, flow GREEN last.
     for flow in [BROWN, BLUE, GREEN] {
         lists.open(flow, Note::default(), 0);
@@ -78,7 +78,7 @@ fn figure_10_with_timers() {
 #[test]
 fn priorities() {
     let order = |priority| {
-        let mut lists = Lists::new(3, Timestamp(100)).unwrap();
+        let mut lists = Lists::new(3, &[Timestamp(100)]).unwrap();
         // Set up: flow 0 was opened last and has sent nothing, flow 1 was opened first, flow 2 has waited
         // longest.
         for flow in [1, 2, 0] {
@@ -104,7 +104,7 @@ fn priorities() {
 
 #[test]
 fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
-    let mut lists = Lists::new(2, Timestamp(1_000_000)).unwrap();
+    let mut lists = Lists::new(2, &[Timestamp(1_000_000)]).unwrap();
     lists.longest = 20;
     (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
     lists.hold(0, 0, Timestamp(0));
@@ -124,7 +124,7 @@ fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
 #[test]
 fn those_apart_leave_last_and_never_early() {
     for priority in [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait] {
-        let mut lists = Lists::new(3, Timestamp(10)).unwrap();
+        let mut lists = Lists::new(3, &[Timestamp(10)]).unwrap();
         lists.longest = 4;
         lists.open(0, Note::default(), UNKNOWN_FLOWS as u8);
         (1..3).for_each(|flow| lists.open(flow, Note::default(), 0));
@@ -157,7 +157,7 @@ fn those_apart_leave_last_and_never_early() {
 
 #[test]
 fn slots_of_lists_that_have_left_are_passed_over_once() {
-    let mut lists = Lists::new(3, Timestamp(100)).unwrap();
+    let mut lists = Lists::new(3, &[Timestamp(100)]).unwrap();
     (0..3).for_each(|flow| lists.open(flow, Note::default(), 0));
     lists.hold(1, 0, Timestamp(0));
     // Flow 0 leaves early each time, so that its slots are those of lists that have left. Their lists would
@@ -179,7 +179,7 @@ fn slots_of_lists_that_have_left_are_passed_over_once() {
 
 #[test]
 fn long_lists_keep_their_order() {
-    let mut lists = Lists::new(2, Timestamp(5)).unwrap();
+    let mut lists = Lists::new(2, &[Timestamp(5)]).unwrap();
     (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
     for round in 0..3 {
         let now = Timestamp(10 * round);
@@ -271,7 +271,7 @@ proptest! {
         ops in proptest::collection::vec((any_op(), 0i64..3), 0..300), which in 0usize..3, one_class: bool,
     ) {
         let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
-        let (mut lists, mut slow) = (Lists::new(6, Timestamp(0)).unwrap(), Slow::default());
+        let (mut lists, mut slow) = (Lists::new(6, &[Timestamp(0)]).unwrap(), Slow::default());
         (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, Timestamp(DELAYS[delay_class])));
         for flow in 0..6 {
             lists.open(flow, Note::default(), delay_class(flow) as u8);

@@ -4,8 +4,9 @@ use element::args::{ArgType, Real};
 use element::{Cx, Handler, Timestamp};
 use flow::FlowTable;
 
-use super::{Reframer, lists_for, sketch_for};
-use crate::lists::{DELAY_CLASSES, ReleaseReason};
+use super::{Reframer, finder_for, lists_for, sketch_for};
+use crate::lists::ReleaseReason;
+use crate::quic::QuicId;
 use crate::settings::{Count, Limit, Micros, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
@@ -20,6 +21,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
             Ok(())
         },
     ),
+    Handler::data("delays", |e| e.settings.delays.text().into(), Reframer::change_delays),
     Handler::data(
         "max_burst",
         |e| e.settings.max_burst.to_string(),
@@ -129,6 +131,24 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
             Ok(())
         },
     ),
+    Handler::data(
+        "tunnels",
+        |e| e.settings.tunnels.to_string(),
+        |e, cx, text| {
+            e.settings.tunnels = parsed(cx, text)?;
+            e.change_keys(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "quic_id",
+        |e| QuicId(e.settings.quic_id).show(),
+        |e, cx, text| {
+            e.settings.quic_id = parsed::<QuicId>(cx, text)?.0;
+            e.change_keys(cx);
+            Ok(())
+        },
+    ),
     Handler::data("capacity", |e| e.settings.capacity.to_string(), Reframer::change_capacity),
     Handler::data(
         "max_held",
@@ -147,6 +167,12 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     Handler::get("slf_out", |e| format!("{:.3}", e.statistics.locality_out.factor())),
     Handler::get("mean_batch", |e| format!("{:.3}", mean(e.statistics.released, e.statistics.bursts()))),
     Handler::<Reframer>::get("hold_times", |e| e.statistics.holds.show()).summed(),
+    Handler::<Reframer>::get("burst_sizes", |e| {
+        e.statistics.show_classes(|counts| counts.sizes().show_with(""))
+    })
+    .summed(),
+    Handler::<Reframer>::get("burst_times", |e| e.statistics.show_classes(|counts| counts.times.show()))
+        .summed(),
     Handler::<Reframer>::get("releases", |e| {
         let count = |reason: ReleaseReason| e.statistics.releases[reason as usize];
         ReleaseReason::ALL.iter().map(|&reason| format!("{} {}\n", reason.as_str(), count(reason))).collect()
@@ -229,21 +255,45 @@ impl Reframer {
 
     /// Applies a change of DELAY or SLO, and releases the packets that have waited too long now.
     fn change_times(&mut self, cx: &mut Cx<'_>) {
-        (0..DELAY_CLASSES)
-            .for_each(|delay_class| self.lists.set_delay(delay_class, self.settings.delay_of(delay_class)));
+        for delay_class in 0..self.lists.delay_classes() {
+            self.lists.set_delay(delay_class, self.settings.delay_of(delay_class));
+        }
         self.finish_round(cx);
         self.note_settings();
     }
 
-    /// Makes a new table of flows with the capacity that `text` gives, after all packets were released. An
-    /// error leaves the element unchanged.
+    /// Applies a change of TUNNELS or QUIC_ID. A flow has another key from now on, and must not overtake what
+    /// it holds under the key before.
+    fn change_keys(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        self.finder = finder_for(&self.settings, self.finder.hasher.clone());
+        self.note_settings();
+    }
+
+    /// Sets the capacity of the table of flows. An error leaves the element unchanged.
     fn change_capacity(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), String> {
         let Count(capacity) = parsed(cx, text)?;
         let before = std::mem::replace(&mut self.settings.capacity, capacity);
-        let made = FlowTable::new(capacity)
-            .map_err(|error| error.to_string())
-            .and_then(|table| Ok((table, lists_for(&self.settings)?)));
-        let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
+        self.forget_flows(cx).inspect_err(|_| self.settings.capacity = before)
+    }
+
+    /// Sets the delays of classes of traffic. An error leaves the element unchanged.
+    fn change_delays(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.settings.delays, parsed(cx, text)?);
+        match self.forget_flows(cx) {
+            Ok(()) => self.statistics.classes = Default::default(),
+            Err(error) => {
+                self.settings.delays = before;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a new table of flows and new lists as the settings say, after all packets were released.
+    fn forget_flows(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let table = FlowTable::new(self.settings.capacity).map_err(|error| error.to_string())?;
+        let lists = lists_for(&self.settings)?;
         self.flush(cx);
         (self.table, self.lists) = (table, lists);
         self.sorting.forget_all();
