@@ -188,8 +188,8 @@ fn conditions(rules: &[String]) -> Result<Vec<Condition>, String> {
     rules.iter().zip(1..).map(read).collect()
 }
 
-/// Writes a capture of `packets` frames of `frame` bytes in random order. Each frame matches a rule, and all
-/// frames that match the same rule belong to one flow.
+/// Writes a capture of `packets` frames of `frame` bytes. For each rule there is one flow, whose frames match
+/// the rule and may match other rules, too. The flow of each frame is chosen at random.
 pub(crate) fn write_capture(
     file: &Path,
     rules: &[String],

@@ -35,8 +35,9 @@ const VARIANTS: [Variant; 5] = [
 struct Finished {
     /// The wall-clock time of the run per packet, in nanoseconds.
     cost: f64,
-    /// The time per packet for which the first worker was busy, in nanoseconds: the cost of the chain's core.
-    /// 0 with one worker, which is busy all the time.
+    /// The time, in nanoseconds per packet of the run, that the first worker, which runs the chain, spent on
+    /// tasks and on packets of other workers. 0 with one worker, for which it is not measured because the
+    /// worker is busy all the time.
     busy: f64,
 }
 
@@ -44,7 +45,8 @@ struct Finished {
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [10_000, 100_000] {
-        // A small run has fewer packets than flows.
+        // A run without repeats takes the number of packets from the settings, which may be smaller than the
+        // number of flows.
         let packets = if settings.repeats > 1 { 2 * flows * LENGTH } else { settings.packets };
         let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
         let number = |place| source::in_trains(place, LENGTH, TOGETHER);
@@ -81,14 +83,14 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The factor by which a run is longer than usual, so that its start matters less, when elements do not know
-/// the flows and memory has not been used.
+/// The factor by which a run has more packets than `per_run` of the settings. At the start of a run, the
+/// elements do not know the flows, and memory has not been used; with more packets, this start matters less.
 const RUNS: usize = 5;
 
 /// The size of a frame in bytes.
 const FRAME: usize = 64;
 
-/// Runs a configuration with a source `nic` to its end.
+/// Runs a configuration, whose source is named `nic`, until the run ends.
 fn once(text: &str, variant: &Variant) -> Result<Finished, String> {
     let offloaded: &[&str] = if variant.reframer == "beside" { &["Reframer"] } else { &[] };
     let (plan, copies) = offloading(text.to_string(), variant.threads, None, &registry(), offloaded)?;

@@ -162,7 +162,8 @@ pub(crate) fn run(args: &Args) -> Status {
         seed: args.seed,
     };
     let generator = Generator::new(specification).map_err(|error| Failure::usage(error.to_string()))?;
-    // UDP packets are not answered, so the bar may end before it is full.
+    // `--answers` adds an ACK for each TCP packet but none for UDP packets, so the progress bar, which
+    // expects one for every packet, may end before it is full.
     finish(args.packets.saturating_mul(1 + u64::from(args.answers)), generator, args)
 }
 

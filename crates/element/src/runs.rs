@@ -157,10 +157,12 @@ pub trait RunList {
     /// Returns the number of runs.
     fn count(&self) -> usize;
 
-    /// Returns the packets of each run of a batch, from run number `first` on, counted from 0.
+    /// Returns, for each run of a batch, the packets of the run. The iterator starts with the run that has
+    /// index `first` in the batch, counted from 0.
     fn of<'p>(&self, batch: &'p [Packet], first: usize) -> impl Iterator<Item = &'p [Packet]>;
 
-    /// Returns the packets of each run of a batch, writable, from run number `first` on, counted from 0.
+    /// Returns, for each run of a batch, the packets of the run, writable. The iterator starts with the run
+    /// that has index `first` in the batch, counted from 0.
     fn of_mut<'p>(&self, batch: &'p mut [Packet], first: usize) -> impl Iterator<Item = &'p mut [Packet]>;
 }
 
@@ -192,7 +194,8 @@ impl RunList for Runs {
 }
 
 impl Runs {
-    /// Returns the index in the batch at which run `number` starts.
+    /// Returns the index in the batch of the first packet of the run that has index `number` in the batch,
+    /// counted from 0.
     #[inline]
     fn start(&self, number: usize) -> usize {
         match self.lasts.get(number.wrapping_sub(1)) {
@@ -202,7 +205,8 @@ impl Runs {
         }
     }
 
-    /// Returns the index of the last packet of each run, from run `first` on.
+    /// Returns the index in the batch of the last packet of each run. The iterator starts with the run that
+    /// has index `first` in the batch, counted from 0.
     #[inline]
     fn lasts_from(&self, first: usize) -> std::slice::Iter<'_, u8> {
         self.lasts[..self.count].get(first..).unwrap_or_default().iter()
@@ -231,22 +235,24 @@ impl RunList for Singles {
     }
 }
 
-/// Returns the number of the run after run `last`. 0 is left out. Numbers repeat after 2^32 runs; packets
-/// keep their number only while the batch in which they came passes through the graph.
+/// Returns the run number that follows the run number `last`. 0 is left out, because it marks packets without
+/// a run. Numbers repeat after 2^32 runs; packets keep their run number only while the batch in which they
+/// came passes through the graph.
 #[inline]
 fn number_after(last: u32) -> u32 {
     last.wrapping_add(1).max(1)
 }
 
-/// The number of bytes of the network header that are compared: an IPv4 header without options, and ports.
+/// The number of bytes, from the start of the network header on, that are compared to find packets of one
+/// flow: an IPv4 header without options, and the two ports.
 const COMPARED: usize = ipv4::Header::LEN + 4;
 
-/// Returns 12 bytes of the network header in which neighbouring packets of different flows nearly always
-/// differ: in IPv4 without options both addresses and the ports, in IPv6 the source address but for its first
-/// four bytes. `None` if the packet has no network header.
+/// Returns 8 bytes of the network header in which neighbouring packets of different flows nearly always
+/// differ: in IPv4 without options the destination address and the ports, in IPv6 the second half of the
+/// source address. `None` if the packet has no network header.
 #[inline]
-fn ends(packet: &Packet) -> Option<[u8; 12]> {
-    packet.network_bytes(12).copied()
+fn ends(packet: &Packet) -> Option<[u8; 8]> {
+    packet.network_bytes(16).copied()
 }
 
 /// True if two packets have the same [`ends`].
@@ -263,8 +269,9 @@ impl Core {
         self.last_run
     }
 
-    /// Gives the runs of packets that another worker has sent, in this order, numbers of this worker. Each
-    /// worker counts its runs from 0, so packets of several workers might have the same number by chance.
+    /// Replaces the run numbers of packets that another worker has handed over, in the order in which that
+    /// worker sent them, by run numbers of this worker. Each worker numbers its runs from 1 on, so without
+    /// this, packets of two workers might have the same run number by chance.
     #[inline]
     pub fn renumber_runs(&mut self, batch: &mut Batch) {
         if self.facts.runs.is_empty() {
@@ -307,9 +314,9 @@ impl Cx<'_> {
         self.core.new_run()
     }
 
-    /// Gives a packet its run by comparison, for an element that sends it right after the packet `before`:
-    /// the run of that packet if both are certain to belong to the same flow, otherwise a new one. A packet
-    /// without a marked network header gets none.
+    /// Gives a packet a run number by comparison, for an element that sends it right after the packet
+    /// `before`: the run number of `before` if both are certain to belong to the same flow, otherwise a new
+    /// run number. A packet without a marked network header gets no run number.
     pub fn number_run(&mut self, before: Option<&Packet>, packet: &mut Packet) {
         let run = match before.filter(|before| before.run() != 0 && same_flow(before, packet)) {
             Some(before) => before.run(),
@@ -336,8 +343,9 @@ impl Cx<'_> {
         self.core.facts.runs.get(self.id).copied().flatten()
     }
 
-    /// Finds runs for an element that does not declare it, which is an error. The packets keep no runs,
-    /// because elements downstream would take them for right everywhere.
+    /// Finds runs for an element that does not declare that it finds runs, which is an error of the element.
+    /// The packets keep no run numbers, because the engine has not checked that elements downstream may rely
+    /// on them.
     #[cold]
     fn find_undeclared(&mut self, batch: &mut Batch, runs: &mut Runs) {
         debug_assert!(false, "'{}' does not declare that it finds runs", self.name());
@@ -361,11 +369,13 @@ pub fn same_flow(one: &Packet, other: &Packet) -> bool {
 /// The flow of an IPv4 packet without VLAN tags, with which further packets are compared.
 struct PlainFlow<'p> {
     first: &'p Packet,
-    /// The start of the network header of the packet `first`.
+    /// The start of the network header of the packet `first`, which is the first packet of the run.
     start: &'p [u8; COMPARED],
-    /// The smallest total length, in the IPv4 header, of a packet with a complete transport header.
+    /// The smallest total length, as IPv4 headers give it, with which a packet of this flow has a complete
+    /// transport header.
     least: u16,
-    /// The smallest length of the data in the first slot that includes the transport header.
+    /// The smallest number of bytes in the first slot of a packet of this flow with which this slot includes
+    /// the whole transport header.
     least_head: usize,
 }
 
@@ -408,7 +418,10 @@ impl SpecialFlow {
         packet.offsets() == first.offsets()
             && version(first) == version(packet)
             && SpecialFlow::of(packet).is_some_and(|flow| flow == *self)
-            && (version(first) != Some(6) || packet.network_bytes::<32>(8) == first.network_bytes(8))
+            && match version(first) {
+                Some(6) => packet.network_bytes::<32>(8) == first.network_bytes(8),
+                _ => packet.network_bytes::<8>(12) == first.network_bytes(12),
+            }
             && tags(first) == tags(packet)
     }
 }
@@ -424,8 +437,8 @@ fn transport_length(protocol: u8) -> Option<usize> {
     }
 }
 
-/// True if the transport header annotation is not set, or points to where the ports are compared: `length`
-/// bytes after the network header.
+/// True if the transport header annotation is not set, or points to the ports that are compared, which start
+/// `length` bytes after the start of the network header.
 #[inline]
 fn has_transport_at(packet: &Packet, length: usize) -> bool {
     packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
@@ -459,8 +472,8 @@ impl<'p> PlainFlow<'p> {
     fn of(first: &'p Packet) -> Option<PlainFlow<'p>> {
         let start = plain_ipv4(first)?;
         let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
-        // If the transport header lies in bytes that were stripped, the sum is negative, and any length of
-        // the data is enough.
+        // If headers were stripped, the network header has a negative offset. The sum is negative if the
+        // transport header lies in stripped bytes, too; then any number of bytes in the first slot is enough.
         let least_head = usize::try_from(first.offset(Base::Network)? + least as isize).unwrap_or(0);
         Some(PlainFlow { first, start: start.first_chunk()?, least: least as u16, least_head })
     }
@@ -556,8 +569,8 @@ mod tests {
         vlan: u16,
         fragment: u16,
         cut: Option<usize>,
-        /// A wrong transport header annotation of the packet: an offset, or `Some(None)` for none. `None` if
-        /// the packet gets the right annotation.
+        /// The transport header annotation of the packet, if it is to be wrong: `Some(Some(offset))` for an
+        /// annotation with this offset, `Some(None)` for no annotation. `None` for the right annotation.
         transport: Option<Option<isize>>,
     }
 
@@ -683,7 +696,8 @@ mod tests {
         }
     }
 
-    /// Debug builds find packets of another flow in a run that counts as known.
+    /// Tests that a debug build panics if packets of two flows have the same run number, and run numbers
+    /// count as known to be right.
     #[test]
     #[cfg(debug_assertions)]
     fn wrong_runs_are_found() {

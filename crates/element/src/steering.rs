@@ -42,8 +42,8 @@ pub trait Dispatch: Send + Sync {
     fn key(&self) -> &rss::ToeplitzKey;
 }
 
-/// The owners of the packets of a batch. Consecutive packets of one plain flow (ports in IPv4 without options,
-/// not fragments) are hashed once.
+/// The owners of the packets of a batch. Consecutive packets of one plain flow (ports in IPv4 without
+/// options, not fragments) are hashed once.
 pub struct Owners<'d> {
     dispatch: &'d dyn Dispatch,
     /// The flow of the last packet, if it was plain, and its owner. The flow is the part of the headers that
@@ -52,7 +52,7 @@ pub struct Owners<'d> {
 }
 
 impl Owners<'_> {
-    /// Begins a batch, whose packets get their owners from `dispatch`.
+    /// Makes the state for one batch, for whose packets `dispatch` finds the workers that they belong to.
     #[inline]
     pub fn new(dispatch: &dyn Dispatch) -> Owners<'_> {
         Owners { dispatch, last: None }
@@ -79,8 +79,9 @@ impl Owners<'_> {
 fn plain_flow(packet: &Packet) -> Option<[u64; 3]> {
     /// The offset of the protocol in an IPv4 header.
     const PROTOCOL: usize = 9;
-    /// The protocol and the source address. The other bytes of the second word, time to live and header
-    /// checksum, differ from packet to packet.
+    /// The mask of the protocol and the source address in bytes 8 to 15 of an IPv4 header, the second word of
+    /// eight bytes. The other bytes of this word, time to live and header checksum, differ between packets of
+    /// a flow, so they are left out.
     const SECOND: u64 = u64::from_ne_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
     let start: &[u8; 24] = network(packet)?.first_chunk()?;
     let word = |number: usize| start.as_chunks::<8>().0[number];
@@ -528,8 +529,8 @@ mod tests {
         let flow = hash_of(&framed(&there));
         assert!(flow.is_some());
         assert_eq!(hash_of(&framed(&back)), flow);
-        // A router on the path sends an error about the packet: the error belongs to the flow, without and
-        // with a VLAN tag.
+        // A router on the path sends an ICMP error that quotes a packet of the flow. The error has the hash
+        // of the flow, without and with a VLAN tag.
         let error = ip(0x0101_0101, A, 1, 0, &[&[11, 0, 0, 0, 0, 0, 0, 0][..], &there].concat());
         assert_eq!(hash_of(&framed(&error)), flow);
         let tagged = [&[2; 12][..], &[0x81, 0, 0, 5, 8, 0], &error].concat();

@@ -141,8 +141,9 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
-        // If an element uses the state of other elements, or acts for them, and one of them works on one
-        // worker only, the element works on the same worker, unless the user has assigned it to a thread.
+        // If an element uses the state of other elements, or acts for other elements, and one of those works
+        // on one worker only, the element works on the same worker, unless the user has assigned the element
+        // to a thread.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
@@ -255,7 +256,8 @@ impl Placement {
             })
             .collect();
         self.sorted = keeps.clone();
-        // Repeated until nothing changes, because there may be circles.
+        // The loop repeats until no flag in `sorted` changes, because the graph may have cycles, so that an
+        // element may also be upstream of itself.
         loop {
             let before = self.sorted.clone();
             for id in 0..plan.len() {
@@ -277,8 +279,8 @@ impl Placement {
     /// Finds the elements that pass on packets only at the home of the flow that their frame names
     /// (`framed`).
     fn find_framed(&mut self, plan: &Plan, effects: &[Effects]) {
-        // Packets that got to a home before any element marked their network header, or stripped bytes, are at
-        // the home that their frame names.
+        // Packets that got to a home before any element marked their network header, or stripped bytes, are
+        // at the home that their frame names.
         let strips = |case: &element::effects::Case| {
             case.actions.iter().any(|action| !matches!(action, Action::Set(..)))
         };
@@ -441,7 +443,8 @@ impl Placement {
     }
 }
 
-/// Returns the elements that this element pulls from, and the elements that pull from it.
+/// Returns the elements that an element pulls packets from, and the elements that pull packets from it, each
+/// with the number of the port of that element.
 fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)> + '_ {
     let ends = |sides: &'_ [Processing], ends: &'_ [Vec<(ElementId, usize)>]| {
         let of_pull = sides.iter().zip(ends).filter(|(side, _)| **side == Processing::Pull);
@@ -534,8 +537,9 @@ fn joins_fragments(effects: &Effects) -> bool {
 /// identification that fragments have in common instead of ports. A key with the addresses and ports of a
 /// quoted packet is also enough.
 fn is_per_flow(state: &State) -> bool {
-    // True if the key has all these bytes. Addresses and ports are at different offsets in each kind of
-    // header, and fragments have an identification in place of ports.
+    // True if the key of the state has all bytes from offset `from` up to, but without, offset `to` in the
+    // header `base`. Addresses and ports are at different offsets in each kind of header, and fragments have
+    // an identification in place of ports.
     let has = |base, from: i32, to: i32| {
         (from..to).all(|byte| {
             state.key.iter().any(|field| {
@@ -566,8 +570,9 @@ fn tells_flows_apart(field: &Field) -> bool {
             !routed && overlaps(*offset, *length, 6, i32::MAX)
         }
         Field::Bytes { base: Base::Transport, offset, length } => {
-            // The ports of TCP and UDP, or the type and identifier of ICMP. The checksum of ICMP is at the
-            // offset of a port.
+            // Bytes 0 to 5 of the transport header contain the ports of TCP and UDP, or the type and the
+            // identifier of ICMP. They also contain the checksum of ICMP, which is at the offset of the
+            // destination port of TCP and UDP, so it counts too.
             overlaps(*offset, *length, 0, 6)
         }
         Field::Bytes { base: Base::Data, .. } => true,

@@ -31,8 +31,8 @@ pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_repl
 /// explicitly, because the defaults of kernels differ and results depend on it.
 pub const CONTROL: &str = "cubic";
 
-/// The time limit of waits that have no shorter limit, such as the wait for a program's output. The limit is
-/// long enough for a busy machine.
+/// The time limit of waits that have no shorter limit, such as the wait for the output of a program in a
+/// namespace. The limit is long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -19,9 +19,9 @@ use testkit::timed;
 use wire::build::Builder;
 use wire::{MacAddr, ipv4};
 
-/// A difference between batches and single packets that is by design.
+/// A difference between the results of a run with batches and of a run with single packets that is by design.
 struct Excuse {
-    /// The name of the configuration; empty for all.
+    /// The name of the configuration whose results may differ; empty for all configurations.
     configuration: &'static str,
     /// A part of the name of what differs.
     what: &'static str,
@@ -80,7 +80,8 @@ const BY_DESIGN: &[Excuse] = &[
     excuse("router6.click", "", true, WAYS),
 ];
 
-/// The classes whose examples in the manual are left out, with the reason for a difference.
+/// The classes whose examples in the manual are left out, because batches give other results there than
+/// single packets by design; each group has the reason for the difference.
 const LEFT_OUT: &[(&[&str], &str)] = &[
     (
         &[
@@ -112,8 +113,9 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
 
 const LIMIT: &str = "the limit of ICMP messages decides by their order";
 
-/// The changes to configurations that would make a difference by design: the name of a configuration,
-/// the text that is replaced, the text that replaces it, and the reason.
+/// The changes to configurations that would otherwise, by design, give other results for batches than for
+/// single packets: the name of the configuration, the text that is replaced, the text that replaces it, and
+/// the reason for the difference.
 const CHANGES: &[(&str, &str, &str, &str)] = &[
     (
         "load-balancer.click",
@@ -144,7 +146,8 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
 /// The kinds of captures with which each configuration is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The captures of the examples, with time stamps that make groups of packets of one way.
+    /// The captures of the examples. Their time stamps are changed so that packets of a group, which take the
+    /// same way through a configuration, have the same time stamp.
     Recorded,
     /// Made. The packets of a group are undamaged, of one protocol and between two addresses, so that all
     /// of them take the same way through a configuration.
@@ -208,8 +211,8 @@ fn of_manuals() -> Vec<Example> {
     examples
 }
 
-/// Replaces each element whose class and opening bracket are `start`. The offset of the element makes its
-/// replacement.
+/// Replaces, in a configuration, each text from `start` (a class and an opening bracket) to the next closing
+/// bracket by what `make` returns. `make` gets the offset of the replacement in the result.
 fn replaced(text: &str, start: &str, make: impl Fn(usize) -> String) -> String {
     let (mut done, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(start) {
@@ -253,14 +256,15 @@ fn placed(text: &str) -> String {
     placed
 }
 
-/// Returns what can be read as a `T` in a text, with further values.
+/// Returns all words of `text` and of `more` that can be parsed as a `T` (an address), sorted and without
+/// duplicates.
 fn named<T: FromStr + Ord>(text: &str, more: &[&str]) -> Vec<T> {
     let words = text.split(|c: char| !c.is_ascii_hexdigit() && c != '.' && c != ':');
     let all: BTreeSet<T> = words.chain(more.iter().copied()).filter_map(|word| word.parse().ok()).collect();
     all.into_iter().collect()
 }
 
-/// Makers of packets for one configuration.
+/// A maker of packets for one configuration.
 struct Maker {
     random: Rng,
     addresses: Vec<Ipv4Addr>,
@@ -334,10 +338,12 @@ impl Maker {
         Flow { kind, from: ends[0], to: ends[1], link, vlan, sequence: self.random.u32(..), sent: 0 }
     }
 
-    /// Adds the next packets of a flow, and sometimes of its answers.
+    /// Adds the next packets of a random flow to `frames`. With [`Kind::Mixed`], sometimes also replaces a
+    /// random flow by the reply direction of this flow, so that later calls add replies.
     fn run(&mut self, frames: &mut Vec<Vec<u8>>) {
         if self.kind == Kind::OneWay && frames.is_empty() {
-            // Each group has its own flows, which differ in the ports of the sender.
+            // At the start of a group, all flows are replaced by flows that differ from each other only in
+            // the port of the sender.
             let flow = self.flow();
             for place in 0..self.flows.len() {
                 let mut other = flow.clone();
@@ -361,7 +367,8 @@ impl Maker {
                         _ => self.choose(&[0x10, 0x10, 0x10, 0x18, 0x18, 0x11, 0x04]),
                     };
                     let builder = Builder::tcp(flow.from, flow.to, flags).sequence(flow.sequence, 1);
-                    // Some segments are late, and some come twice.
+                    // The next segment usually follows in sequence. With step 0 it repeats the sequence
+                    // number of this segment, and with step 2 it leaves a gap.
                     let step = self.choose(&[1, 1, 1, 1, 1, 1, 0, 2]);
                     flow.sequence = flow.sequence.wrapping_add(step * payload.len() as u32);
                     builder
@@ -379,7 +386,8 @@ impl Maker {
                 builder = builder.vlan(flow.vlan);
             }
             flow.sent += 1;
-            // The builder's first Ethernet address is the source.
+            // The builder has written `flow.link` as the source of the Ethernet frame. It must be the
+            // destination, because the configuration's device has this address.
             let mut frame = builder.build(&payload).unwrap();
             frame[..6].copy_from_slice(&flow.link.0);
             frame[6..12].copy_from_slice(&[2, 0, 0, 0, 9, 9]);
@@ -394,7 +402,8 @@ impl Maker {
         }
     }
 
-    /// Adds a frame: as it is, in fragments, or damaged.
+    /// Adds a frame to `frames`. With [`Kind::Mixed`], some frames are damaged, truncated or divided into
+    /// fragments, and some have an ARP packet ahead of them.
     fn add(&mut self, mut frame: Vec<u8>, is_plain: bool, frames: &mut Vec<Vec<u8>>) {
         if self.kind != Kind::Mixed {
             return frames.push(frame);
@@ -427,7 +436,7 @@ impl Maker {
                 return;
             }
             4 if is_plain => {
-                // An ARP request or reply for an address.
+                // An ARP request or reply, with the addresses of the frame, is added ahead of the frame.
                 let mut arp = frame[..12].to_vec();
                 arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, self.random.u8(1..3)]);
                 arp.extend_from_slice(&frame[6..12]);
@@ -458,8 +467,9 @@ impl Maker {
     }
 }
 
-/// Returns the packets of a capture of the examples. Packets that follow each other within 20 ms form a
-/// group if they have the same source, protocol and kind of frame.
+/// Returns the packets of a capture of the examples. Consecutive packets form a group, and get the time stamp
+/// of its first packet, if they come within 20 ms of it and agree in Ethernet source, EtherType, IP protocol
+/// and IPv4 source address.
 fn recorded(name: &str) -> Vec<(i64, Vec<u8>)> {
     const LONGEST: i64 = 20_000_000;
     let path = root().join("configs/data").join(name);
@@ -519,7 +529,7 @@ fn handlers(text: &str) -> Result<Vec<String>, String> {
         let readable = readable.filter(|(_, flags)| flags.starts_with('r') && !flags.contains('+'));
         all.extend(readable.map(|(handler, _)| format!("{name}.{handler}")));
     }
-    // Packets that were read ahead are dropped in order.
+    // The configuration is ended in the regular way, which drops packets that its sources have read ahead.
     let _ = workers.finish();
     Ok(all)
 }

@@ -91,8 +91,9 @@ impl Analyzer {
         self.clock.begin();
     }
 
-    /// Restarts the analyses of batches (also of ACKs), distances and concurrent flows, at a packet that
-    /// begins a capture with an earlier time. Otherwise they would compare times of different captures.
+    /// Restarts the analyses of batches (also of ACKs), of distances between packets of a flow, and of
+    /// concurrent flows, at a packet that begins a capture with an earlier time. Otherwise they would compare
+    /// times of different captures.
     #[cold]
     fn restart(&mut self) {
         self.batches.restart();

@@ -353,7 +353,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
 }
 
 /// Returns an element that writes the byte of the IP header at offset `byte`, and updates the checksum. If no
-/// class writes this byte, the element writes another byte.
+/// element class writes this byte, the element writes another byte, chosen at random.
 fn update(r: &mut Rng, byte: i32) -> Element {
     match byte {
         0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),

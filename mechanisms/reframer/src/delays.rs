@@ -94,10 +94,10 @@ pub(crate) fn filter(text: &str, place: &Scope<'_>) -> Result<Condition, String>
     }
 }
 
-/// True if a condition certainly looks only at bytes that are equal in all packets of a flow of IPv4:
-/// version, fragment field, protocol, addresses and ports. Fragments have no flow, so their field does not
-/// matter. A test of other bytes may be one of IPv6 addresses, but also of the TTL, so it counts as one that
-/// does not.
+/// True if a condition certainly looks only at bytes that are equal in all packets of an IPv4 flow: version,
+/// fragment field, protocol, addresses and ports. The fragment field may be tested, because fragments have no
+/// flow. Other bytes may be those of IPv6 addresses, which are equal in all packets of a flow, but also those
+/// of the TTL, which are not; so the result is false for a test of other bytes.
 fn is_by_flow(condition: &Condition) -> bool {
     let is_same = |test: &Test| {
         let (first, last) = (test.offset, test.offset + u16::from(test.length) - 1);

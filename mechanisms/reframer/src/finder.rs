@@ -41,15 +41,16 @@ pub struct Finder {
     /// The hasher of flow keys.
     pub hasher: KeyHasher,
     tunnels: bool,
-    /// The length in bytes of connection ids of QUIC; 0 if they do not count.
+    /// The length in bytes of connection ids of QUIC; 0 if flows of QUIC are not told apart by connection
+    /// ids.
     quic_id: usize,
-    /// The values of [`ShortKey::destination`] for which the headers after UDP must be read, each at the
-    /// index that its lowest bits are. Other places have [`NOTHING`].
+    /// The values of [`ShortKey::destination`] of packets whose headers after UDP must be read to find the
+    /// flow. Each value is at the index that its lowest bits give; unused indices have [`NOTHING`].
     watched: [u32; PLACES],
 }
 
 const PLACES: usize = 8;
-/// A value that [`ShortKey::destination`] never has, because no flow has this kind.
+/// A value that [`ShortKey::destination`] never returns, because no flow has the kind 0.
 const NOTHING: u32 = 0;
 
 impl Finder {
@@ -93,26 +94,29 @@ impl Finder {
         }
     }
 
-    /// Returns the pair keys of a packet: those of the flows with which it must wait while these hold packets
-    /// whose flow is unknown. The second key is that of the addresses inside of a tunnel, or
-    /// of the five-tuple of QUIC.
+    /// Returns the pair keys of a packet. While the list of a pair key holds packets, which are packets whose
+    /// flow is unknown and those that wait with them, the packet must wait in the same list. The first pair
+    /// key is that of the outer addresses; the second is that of the inner addresses of a packet in a tunnel,
+    /// or of the five-tuple of a QUIC packet.
     pub fn pairs(&self, packet: &Packet) -> [Option<FlowKey>; 2] {
         let inner = if self.is_watching() { self.inner_pair(packet) } else { None };
         [key::pair(packet), inner]
     }
 
-    /// Finds the packet in the tunnel that a packet belongs to, if TUNNELS is set.
+    /// Finds what a packet carries in a tunnel, if TUNNELS is set; otherwise the result is
+    /// [`Inside::Nothing`].
     fn inside<'p>(&self, ip: &'p [u8], layers: &Layers, packet: &Packet) -> Inside<'p> {
         if self.tunnels { tunnel::inside(ip, layers, is_cut(packet)) } else { Inside::Nothing }
     }
 
-    /// Finds the connection id of a packet, if QUIC_ID is set.
+    /// Finds the QUIC connection id of a packet, if QUIC_ID is set; otherwise the result is
+    /// [`Quic::Nothing`].
     fn quic(&self, ip: &[u8], layers: &Layers) -> Quic {
         if self.quic_id > 0 { quic::id(ip, layers, self.quic_id) } else { Quic::Nothing }
     }
 
-    /// Returns the flow of a packet by what a tunnel carries, or by QUIC; `None` if its outer header says
-    /// which flow it is.
+    /// Returns the flow of a packet by the headers inside its tunnel, or by the connection id of QUIC. `None`
+    /// if the outer headers alone identify the flow.
     #[inline(never)]
     fn locate_inner(&self, packet: &Packet) -> Option<Located> {
         let frame = key::frame(packet)?;
@@ -172,7 +176,8 @@ impl Finder {
     /// Returns the key of a flow in a tunnel; without `inner`, the key of the tunnel as a whole.
     fn key(&self, outer: Outer, tunnel: Tunnel, inner: Option<Inner>) -> FlowKey {
         let Inner { identity, addresses, vlans, protocol } = inner.unwrap_or(Inner::NONE);
-        // 35 bits of the tunnel, 24 of the VLANs.
+        // Bits 0 to 34 are the number of the tunnel, bits 35 to 58 the two VLAN identifiers of the inner
+        // packet.
         let word = tunnel.number() | u64::from(vlans) << 35;
         let start = (identity.number, identity.kind, outer.vlans);
         match (outer.addresses, addresses) {
@@ -196,7 +201,8 @@ impl Finder {
     }
 }
 
-/// The words of a key of which a hash is made.
+/// The input of one hash in [`Finder::digest`]: the addresses, and a word that says which half of the result
+/// the hash gives and whether the addresses are IPv4.
 #[derive(Clone, Copy, FromZeros)]
 struct Part([u64; 5]);
 
@@ -214,7 +220,7 @@ fn is_cut(packet: &Packet) -> bool {
     bytes.len() > FLOW_HEADERS.into() || packet.len() > packet.data().len()
 }
 
-/// Addresses and VLANs of the outer packet.
+/// The addresses and VLANs of the outer packet, for packets in tunnels and QUIC packets.
 #[derive(Clone, Copy)]
 struct Outer {
     addresses: Addresses,
@@ -229,7 +235,7 @@ impl Outer {
     }
 }
 
-/// Returns the ports of a datagram as one number.
+/// Returns both ports of a UDP datagram as one number; `None` if the datagram ends before them.
 fn ports(ip: &[u8], layers: &Layers) -> Option<u32> {
     Some(u32::from_le_bytes(*ip.get(layers.l4?..)?.first_chunk()?))
 }
@@ -244,17 +250,19 @@ struct Inner {
 }
 
 const PAIR: Identity = Identity { number: 0, kind: FlowKind::Pair, flags: 0 };
-/// The identity of a packet without ports.
+/// The identity of an inner packet that is told apart by addresses and protocol only, because it has no
+/// ports.
 const PLAIN: Identity = Identity { number: 0, kind: FlowKind::Tunnel, flags: 0 };
 
 impl Inner {
-    /// The values that the key of a tunnel as a whole has in place of a packet.
+    /// The values that stand for the inner packet in the key of a flow that consists of all packets of a
+    /// tunnel.
     const NONE: Inner = Inner { identity: PLAIN, addresses: Addresses::V4(0), vlans: 0, protocol: 0 };
 
     /// Finds the flow of a packet in a tunnel. Packets without a flow of their own are told apart by
     /// addresses and protocol.
     fn of(ip: &[u8], vlans: u32, is_cut: bool) -> Option<Inner> {
-        // A TCP header up to its flags is the longest that is needed.
+        // The number of bytes of the transport header that are needed at most: a TCP header up to its flags.
         const LONGEST: usize = 14;
         let addresses = key::addresses(ip)?;
         let layers = Layers::locate(ip, LinkType::RawIp);

@@ -43,9 +43,10 @@ impl FlowKey {
         }
     }
 
-    /// Makes the key of a flow in a tunnel, or of QUIC, from a first word without IP version, and four words.
-    /// IPv4 inside of IPv4 is `exact`; in other keys, hashes stand for the addresses. No other flow has such
-    /// a key.
+    /// Makes the key of a flow in a tunnel, or of a QUIC flow. `start` has the ports or another number, the
+    /// kind and the VLANs; `words` are the other four words. `exact` is true if the words contain the
+    /// addresses themselves, which are then all IPv4, and false if hashes stand for addresses. The IP version
+    /// in the key, 5 or 7, tells it from the keys of all other flows.
     pub(crate) fn inside(start: (u32, FlowKind, u32), exact: bool, words: [u64; 4]) -> FlowKey {
         let (number, kind, vlans) = start;
         let [a, b, c, d] = words;
@@ -67,7 +68,8 @@ pub(crate) enum Addresses {
 }
 
 impl Addresses {
-    /// Returns the addresses of an ESP flow, which is identified by its destination alone.
+    /// Returns the addresses with 0 in place of the source, for ESP flows, which the source does not
+    /// identify.
     fn destination(self) -> Addresses {
         match self {
             Addresses::V4(both) => Addresses::V4(both >> 32 << 32),
@@ -284,9 +286,9 @@ pub(crate) fn addresses(ip: &[u8]) -> Option<Addresses> {
     }
 }
 
-/// Finds the flow of any IP packet; `None` if its protocol or its type of ICMP message has no flows here, or
-/// its headers are truncated or malformed. The result for fragments and for packets with unreadable IPv6
-/// extension headers is the pair key.
+/// Finds the flow of any IP packet. `None` if flows of its protocol or of its type of ICMP message are not
+/// identified, or if its headers are truncated or malformed. For fragments, and for packets with unreadable
+/// IPv6 extension headers, the key of the result is the pair key.
 #[inline(never)]
 fn thoroughly(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);

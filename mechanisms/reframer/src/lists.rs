@@ -31,7 +31,7 @@ pub const MAX_CLASSES: usize = 16;
 /// a longer delay.
 pub const UNKNOWN_FLOWS: usize = 2;
 
-/// The rule that orders the flows which leave in the same round.
+/// The rule for the order in which flows that are released together leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
     /// The flow that has sent the fewest packets so far leaves first.
@@ -96,7 +96,7 @@ const NO_BLOCK: u32 = u32::MAX;
 struct Flow<T> {
     /// The first values of the list.
     values: [Option<T>; OWN],
-    /// The times at which these values arrived, modulo 2^32 ns.
+    /// The times at which the values in `values` arrived, modulo 2^32 ns.
     times: [u32; OWN],
     /// The number of the list's slot in the ring of the flow's delay class; undefined while the list is
     /// empty.
@@ -129,14 +129,16 @@ impl<T> Flow<T> {
         }
     }
 
-    /// True if the flow's list has this slot in the ring of this delay class. False if it has left. (A slot
-    /// of another delay class may have the same number in its own ring.)
+    /// True if the flow's list holds values and has slot `number` in the ring of the delay class
+    /// `delay_class`. False if the list to which this slot belonged has left. (A slot of another delay class
+    /// may have the same number in its own ring.)
     #[inline(always)]
     fn has_slot(&self, number: u32, delay_class: usize) -> bool {
         self.slot == number && self.length > 0 && self.note.delay_class as usize == delay_class
     }
 
-    /// Counts the values of the list as sent, and returns their number. The caller takes the values.
+    /// Adds the number of values of the list to the number of values that the flow has sent, and returns the
+    /// number of values of the list. The caller takes the values.
     #[inline(always)]
     fn count_as_sent(&mut self) -> u32 {
         let length = std::mem::take(&mut self.length);
@@ -204,7 +206,8 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Adds a value to a list with `length` values, at least [`OWN`]. Its first block is `first`.
+    /// Appends a value to the blocks of a list that has `length` values, at least [`OWN`]. `first` is the
+    /// number of the first block of the list; it is set here if the list has no blocks yet.
     #[inline(never)]
     fn push(&mut self, first: &mut u32, length: usize, value: T, time: u32) {
         let place = (length - OWN) % BLOCK;
@@ -223,7 +226,8 @@ impl<T> Blocks<T> {
         (block.values[place], block.times[place]) = (Some(value), time);
     }
 
-    /// Moves `length` values of a list, from its first block on, to the end of `to`, and frees the blocks.
+    /// Moves the `length` values in the blocks of a list to the end of `to`, and frees the blocks. `first` is
+    /// the number of the first block.
     #[inline(never)]
     fn empty(&mut self, first: u32, length: usize, to: &mut Released<T>) {
         let (mut number, mut left) = (first, length);
@@ -260,20 +264,22 @@ impl<T> Released<T> {
     }
 }
 
-/// A slot of a ring, for one list: the time at which its first value arrived, and the index of its flow.
+/// A slot of a ring, for one list: the time at which the first value of the list arrived, and the index of
+/// the list's flow.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     came: Timestamp,
     flow: u32,
 }
 
-/// A delay class: the ring with the lists of its flows in order of arrival, and the time that they wait.
+/// A delay class: its delay, and the ring with the lists of its flows in the order in which their first
+/// values arrived.
 struct DelayClass {
     /// The slots of the ring; their number is a power of two. Slot number `n` is at index `n` modulo this
     /// number.
     slots: Vec<Slot>,
-    /// The numbers of the first slot whose list may still be held, and of the next slot to be used. Both
-    /// count modulo 2^32.
+    /// The number of the first slot whose flow may still hold the values of its list, and the number of the
+    /// next slot to be used. Both count modulo 2^32.
     front: u32,
     back: u32,
     delay: Timestamp,
@@ -301,7 +307,7 @@ impl DelayClass {
         self.slots[self.place(number)]
     }
 
-    /// Returns the number of slots in use, with those whose list has left.
+    /// Returns the number of slots in use, including slots whose list has left already.
     #[inline]
     fn length(&self) -> usize {
         self.back.wrapping_sub(self.front) as usize
@@ -379,13 +385,14 @@ pub trait Output<T> {
 pub struct Lists<T> {
     flows: Vec<Flow<T>>,
     blocks: Blocks<T>,
-    /// The delay classes. Those from `count` on are not used.
+    /// The delay classes. Those with an index of `count` or more are not used.
     delay_classes: [DelayClass; MAX_CLASSES],
     /// The number of delay classes in use, from [`DELAY_CLASSES`] to [`MAX_CLASSES`].
     count: usize,
     /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
-    /// The number of flows that hold values, counted as `held` is.
+    /// The number of flows that hold values; flows whose values were released and have not left yet do not
+    /// count.
     active: usize,
     /// The number of flows that were opened so far, modulo 2^32.
     opened: u32,
@@ -401,12 +408,11 @@ pub struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// Creates lists for flows with indices below `capacity`, with a delay class for each of `delays`, and
-    /// for missing ones of [`DELAY_CLASSES`]. Memory for the flows is reserved at once, but pages are touched
-    /// only as flows are opened.
+    /// Creates lists for flows with indices below `capacity`, with one delay class for each delay in
+    /// `delays`, but at least [`DELAY_CLASSES`] classes; the last delay is repeated for missing ones. Memory
+    /// for the flows is reserved at once, but pages are touched only as flows are opened.
     ///
-    /// # Errors
-    /// If the memory cannot be allocated.
+    /// # Errors If the memory cannot be allocated.
     pub fn new(capacity: usize, delays: &[Timestamp]) -> Result<Lists<T>, TryReserveError> {
         let count = delays.len().clamp(DELAY_CLASSES, MAX_CLASSES);
         let delay_class = |number: usize| {
@@ -464,8 +470,8 @@ impl<T> Lists<T> {
         if usize::from(delay_class) < self.count { delay_class } else { 0 }
     }
 
-    /// Returns the numbers of all delay classes. Those that all elements have are a part of their own, so
-    /// that a loop over them has a fixed length.
+    /// Returns the indices of all delay classes in use. The first [`DELAY_CLASSES`] come from a range of
+    /// their own, so that the compiler sees a loop of fixed length for them.
     #[inline(always)]
     fn numbers(&self) -> impl Iterator<Item = usize> + use<T> {
         (0..DELAY_CLASSES).chain(DELAY_CLASSES..self.count)
@@ -630,7 +636,8 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Does what [`release_due`](Self::release_due) does, for the delay classes of rules.
+    /// Does what [`release_due`](Self::release_due) does, for the delay classes that belong to rules of
+    /// DELAYS.
     #[inline(never)]
     fn release_due_by_rules(&mut self, now: Timestamp, priority: Priority) {
         (DELAY_CLASSES..self.count).for_each(|delay_class| self.release_due_in(delay_class, now, priority));

@@ -11,22 +11,23 @@ use crate::statistics::RunCounts;
 /// The value of [`Packet::run`](element::Packet::run) while a packet is held, if its network header is not
 /// marked: no element downstream can rely on its run.
 pub(crate) const UNMARKED: u32 = 0;
-/// The value for a packet that is in one run with the packets of its flow that have this value and the same
-/// offsets.
+/// The value of [`Packet::run`](element::Packet::run) while a packet is held, if the packet can be in one run
+/// with packets of its flow: those that also have this value, and the same offsets of headers.
 pub(crate) const PLAIN: u32 = 1;
 /// The value for any other packet.
 pub(crate) const SPECIAL: u32 = 2;
 
 /// The result of the look-up of a batch, and memory for it: at index `i`, the values of packet `i`.
 pub(crate) struct Lookup {
-    /// Kind and TCP flags; `None` for a packet without a flow.
+    /// The kind of each packet's flow and its TCP flags; `None` for a packet without a flow.
     briefs: [Option<Brief>; BATCH_CAPACITY],
     /// The key of an IPv4 flow of the usual kind ([`key::usual`]); otherwise [`ShortKey::NONE`].
     keys: [ShortKey; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
-    /// The flow's entry; `None` if there is none.
+    /// The entry of each packet's flow in the flow table; `None` if the flow has no entry.
     ids: [Option<FlowId>; BATCH_CAPACITY],
-    /// The keys of the other packets, in order, with the index of each packet.
+    /// The flow keys of the packets that have no key in `keys`, in the order of the batch; `places` has the
+    /// index of each of these packets in the batch.
     others: Vec<FlowKey>,
     places: Vec<u8>,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Known {
     /// The key of the flow; [`ShortKey::NONE`] if it is not of the usual kind.
     pub(crate) key: ShortKey,
     pub(crate) hash: u32,
-    /// The flow's entry; `None` if the look-up found none.
+    /// The entry of the flow in the flow table; `None` if the look-up found no entry.
     pub(crate) id: Option<FlowId>,
 }
 
@@ -98,8 +99,9 @@ impl Lookup {
         *locality = counted;
     }
 
-    /// Finds packets of the usual kind whose flow the headers after UDP say, and makes them packets of
-    /// another kind. Returns their number.
+    /// Finds packets of the usual kind whose flow depends on the headers after UDP (of a tunnel or of QUIC),
+    /// and removes their keys, so that [`find_others`](Self::find_others) looks them up. Returns their
+    /// number.
     #[inline(never)]
     fn set_aside(&mut self, batch: &mut Batch, finder: &Finder) -> usize {
         let mut count = 0;

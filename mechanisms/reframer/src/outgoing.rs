@@ -117,7 +117,8 @@ impl Outgoing<'_, '_> {
         }
     }
 
-    /// Sends the packets of a burst, the first of which fill the batch.
+    /// Sends the packets of a burst that do not all fit into the batch: the first packets fill the batch,
+    /// which is emitted, and the others follow in new batches.
     #[inline(never)]
     fn send_in_pieces(&mut self, packets: impl Iterator<Item = Packet>) {
         packets.for_each(|packet| send(self.cx, self.batch, self.settings.max_tx_burst, packet));
@@ -212,7 +213,8 @@ impl Output<Packet> for StateCollector<'_> {
     }
 }
 
-/// Adds a packet to a batch, and emits the batch first if it has `limit` packets already.
+/// Adds a packet to a batch. If the batch has `limit` packets already, emits it first, so that the packet
+/// begins a new batch.
 #[inline(always)]
 pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
     if batch.len() >= limit {

@@ -16,7 +16,7 @@ pub struct Pause {
     /// The number of packets that still pass in this pause; 0 while the element holds packets.
     left: u64,
     /// The numbers of packets and bursts that had left when the sample began, without bypassing packets that
-    /// left at once.
+    /// left at once, because their flows held no packets.
     start: (u64, u64),
 }
 

@@ -13,9 +13,10 @@ const LONGEST: usize = 20;
 /// The part of an IP packet that concerns QUIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quic {
-    /// A short header with this destination connection id, and zeros after it.
+    /// The packet has a short header with this destination connection id, which is filled up to 24 bytes with
+    /// zeros.
     Id([u64; 3]),
-    /// Another datagram to the port of servers.
+    /// The packet is another UDP datagram to the port of QUIC servers, such as one with a long header.
     Other,
     /// No datagram to this port.
     Nothing,
@@ -24,7 +25,8 @@ pub(crate) enum Quic {
 /// Finds the destination connection id, of `length` bytes, in an IP packet. Only short headers count: the id
 /// in a long header may be the random number with which a connection begins.
 pub(crate) fn id(ip: &[u8], layers: &Layers, length: usize) -> Quic {
-    // Of the first byte: a long header follows; this is QUIC.
+    // The bits of the first byte of a QUIC packet: `LONG` is set if the header is long, and `FIXED` is set in
+    // each QUIC packet.
     const LONG: u8 = 0x80;
     const FIXED: u8 = 0x40;
     let (Some(l4), None, Some(ip_protocol::UDP)) = (layers.l4, layers.fragment, layers.protocol) else {

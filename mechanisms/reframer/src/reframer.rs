@@ -456,7 +456,8 @@ impl Reframer {
             return self.table.lookup(&key, hash).map(FlowId::index);
         }
         let mut inserted = self.table.insert(&key, hash, now);
-        // The other error, a crowded bucket, is not helped by removing flows of other buckets.
+        // Only a full table is helped by expiry. The other error is that a bucket of the table is full, and
+        // to remove flows of other buckets does not help.
         if inserted == Err(InsertError::Full) {
             // Makes room by expiring flows without packets for the longest delay. Such a flow holds nothing
             // once the packets that are due have left. They must leave first, so that a later packet of an
@@ -577,7 +578,7 @@ struct Inherited {
     /// The bursts of `packets`.
     bursts: Vec<Burst>,
     statistics: Statistics,
-    /// The argument DELAYS, which says what the classes of bursts are.
+    /// The argument DELAYS of the old instance: its filters are the classes by which bursts are counted.
     delays: String,
 }
 
@@ -623,8 +624,8 @@ impl Element for Reframer {
         if let Some(sketch) = &mut self.sketch {
             let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
             if seconds > 0 {
-                // All seconds since the last batch count, so that old packets lose their weight after a
-                // pause of any length.
+                // The counts are halved once for each whole second since they were last halved, so that old
+                // packets lose their weight after a pause of any length.
                 sketch.halve(seconds.try_into().unwrap_or(u32::MAX));
                 self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
             }

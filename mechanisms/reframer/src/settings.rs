@@ -101,8 +101,8 @@ impl Slo {
 }
 
 impl ReframerSettings {
-    /// Returns the mean number of packets per burst below which the element pauses; 0 if it never does,
-    /// because its bursts have another purpose than their length.
+    /// Returns the mean number of packets per burst below which the element pauses. 0 if the element never
+    /// pauses, because packets do not wait, or because bursts are needed to sort TCP segments or merge ACKs.
     pub fn least_burst(&self) -> f64 {
         let holds_for_length = !self.reorder && !self.compress && self.longest_delay() > Timestamp::ZERO;
         if holds_for_length { self.min_burst } else { 0.0 }
@@ -176,8 +176,8 @@ impl Bypass {
         matches!(self.rule, Rule::Filter(_))
     }
 
-    /// Returns a mask of TCP flags; packets with any of these flags are not held. 0 if a filter or nothing
-    /// decides.
+    /// Returns a mask of TCP flags; packets with any of these flags are not held. 0 if the rule is a filter
+    /// or `none`.
     pub fn flags(&self) -> u8 {
         if matches!(self.rule, Rule::Syn) { tcp::flags::SYN } else { 0 }
     }
@@ -232,7 +232,7 @@ pub struct ReframerSettings {
     pub reorder: bool,
     /// True to drop ACKs that the next ACK of the burst makes superfluous.
     pub compress: bool,
-    /// The maximum number of ACKs for which one that is kept stands, with `compress`.
+    /// The maximum number of ACKs, itself included, for which one kept ACK stands, with `compress`.
     pub max_acks: usize,
     /// The rule for packets that are not held.
     pub bypass: Bypass,
@@ -245,7 +245,8 @@ pub struct ReframerSettings {
     pub min_burst: f64,
     /// True to tell flows in tunnels apart by the inner headers.
     pub tunnels: bool,
-    /// The length in bytes of connection ids of QUIC, which tell flows apart; 0 if they do not.
+    /// The length in bytes of connection ids of QUIC, by which flows are told apart; 0 if connection ids are
+    /// not used.
     pub quic_id: usize,
     /// The maximum number of flows in the flow table.
     pub capacity: usize,

@@ -42,7 +42,7 @@ impl RunCounts {
 /// The counts of the bursts of one class of traffic: those of a rule of DELAYS, or all others.
 #[derive(Clone, Debug)]
 pub struct ClassCounts {
-    /// The numbers of bursts of each number of packets below [`LONG`].
+    /// The number of bursts of `n` packets, at index `n`, for bursts of fewer than [`LONG`] packets.
     sizes: [u64; LONG],
     /// The histogram of the numbers of packets in longer bursts.
     long: Log2Histogram,
@@ -50,7 +50,8 @@ pub struct ClassCounts {
     pub times: Log2Histogram,
 }
 
-/// The number of packets from which on bursts are rare.
+/// The number of packets from which on bursts are so rare that a histogram counts them, instead of one count
+/// per number of packets.
 const LONG: usize = 128;
 
 impl Default for ClassCounts {
@@ -81,19 +82,20 @@ impl ClassCounts {
     }
 }
 
-/// The number of classes of traffic: 0 for what no rule matches, then one for each rule.
+/// The number of classes of traffic: index 0 is the class of packets that no rule of DELAYS matches, and each
+/// rule has a class after it.
 const CLASSES: usize = MAX_RULES + 1;
 
 const _: () = assert!(DELAY_CLASSES + MAX_RULES <= MAX_CLASSES);
 
-/// A burst that a new instance of the element counts.
+/// A burst that an element has held when it is replaced, and that the new instance of the element counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
     /// The number of its packets.
     pub length: u32,
     /// The delay class of its flow.
     pub delay_class: u8,
-    /// The times at which its first and its last packet arrived.
+    /// The times at which the first and the last packet of the burst arrived.
     pub came: [Timestamp; 2],
 }
 

@@ -56,7 +56,8 @@ fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
     Ok(found)
 }
 
-/// The sort key of a segment: when it was sent.
+/// The sort key of a segment: its TCP time stamp, if it has one, and its sequence number. They show the order
+/// in which the segments of a flow were sent.
 #[derive(Clone, Copy)]
 struct Scope {
     sequence: u32,
@@ -201,8 +202,9 @@ fn same_network(a: &[u8], b: &[u8]) -> bool {
 
 /// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. An ACK that is kept stands
 /// for at most `most` ACKs, itself included. `acknowledged` is the highest acknowledgment number of the flow
-/// so far, which the call updates; `None` before the first ACK, and again after a SYN. An ACK that does not
-/// exceed it may be a duplicate, and is kept. So is the first ACK while it is `None`.
+/// so far, which the call updates; `None` before the first ACK, and again after a SYN. An ACK whose number is
+/// not above `acknowledged` may be a duplicate, and is kept. The first ACK while `acknowledged` is `None` is
+/// kept, too.
 pub fn coalesce(
     packets: &mut Vec<Packet>,
     most: usize,

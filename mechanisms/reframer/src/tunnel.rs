@@ -11,7 +11,7 @@ use crate::key::addresses;
 
 /// The EtherType of Ethernet frames in GRE and GENEVE (transparent Ethernet bridging).
 const BRIDGED: u16 = 0x6558;
-/// The UDP ports to which packets of a tunnel are sent.
+/// The UDP destination ports of VXLAN, GENEVE and GTP-U packets.
 pub(crate) const VXLAN: u16 = 4789;
 pub(crate) const GENEVE: u16 = 6081;
 pub(crate) const GTP: u16 = 2152;
@@ -22,7 +22,8 @@ const HEADER: usize = 8;
 /// The maximum number of GTP-U extension headers that are skipped.
 const MAX_EXTENSIONS: usize = 8;
 
-/// The link types of inner packets that start with an Ethernet header, and with an IP header.
+/// The link types (as in captures) of inner packets that start with an Ethernet header, and of inner packets
+/// that start with an IP header.
 const ETHERNET: u16 = 1;
 const RAW_IP: u16 = 101;
 
@@ -58,17 +59,18 @@ impl Tunnel {
 pub(crate) enum Inside<'p> {
     /// An IP packet in a tunnel, up to the end of the outer packet, with the VLANs of its Ethernet header.
     Packet { tunnel: Tunnel, ip: &'p [u8], vlans: u32 },
-    /// Something else in a tunnel without ports, or a packet with a sequence number. It belongs to the tunnel
-    /// as a whole.
+    /// A packet whose flow is the whole tunnel: it has a sequence number, or the content of a tunnel without
+    /// ports is not an IP packet that can be read.
     Whole(Tunnel),
     /// A packet whose inner flow is not known, or one that no packet of its tunnel must overtake.
     Unknown,
-    /// No tunnel, or a message about a tunnel. The outer header says which flow it is.
+    /// The packet is in no tunnel, is a control message of a tunnel protocol, or is other than IP in VXLAN or
+    /// GENEVE. The outer headers identify its flow.
     Nothing,
 }
 
-/// Finds the packet in the tunnel that an IP packet belongs to. `ip` starts at the outer IP header. `is_cut`
-/// is true if the packet has more bytes than `ip`.
+/// Finds what an IP packet carries in a tunnel. `ip` starts at the outer IP header. `is_cut` is true if the
+/// packet has more bytes than `ip`.
 pub(crate) fn inside<'p>(ip: &'p [u8], layers: &Layers, is_cut: bool) -> Inside<'p> {
     let (Some(l4), None, Some(protocol)) = (layers.l4, layers.fragment, layers.protocol) else {
         return Inside::Nothing;
@@ -86,15 +88,16 @@ pub(crate) fn inside<'p>(ip: &'p [u8], layers: &Layers, is_cut: bool) -> Inside<
         Some(Found::Whole(tunnel)) => Inside::Whole(tunnel),
         Some(Found::Nothing) => Inside::Nothing,
         Some(Found::Unknown) => Inside::Unknown,
-        // The headers of the tunnel go on where they cannot be read.
+        // The headers of the tunnel go on after the bytes in `ip`, so the inner flow cannot be read.
         None if is_cut => Inside::Unknown,
         None => Inside::Nothing,
     }
 }
 
-/// The result of reading the headers of a tunnel; otherwise as [`Inside`].
+/// The result of reading the headers of a tunnel. Variants with the name of a variant of [`Inside`] mean the
+/// same, except `Packet`.
 enum Found<'p> {
-    /// Data that start with a header of this link type.
+    /// The tunnel, the data that it carries, and the link type of the header with which these data start.
     Packet(Tunnel, &'p [u8], u16),
     Whole(Tunnel),
     Unknown,
@@ -109,9 +112,11 @@ fn long(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
 }
 
-/// Returns what a packet of `tunnel` carries: `data`, with a first header of type `link`.
+/// Returns the content of a packet of `tunnel`. `data` is what follows the headers of the tunnel; it starts
+/// with a header of link type `link`.
 fn carried(tunnel: Tunnel, data: &[u8], link: u16, is_cut: bool) -> Inside<'_> {
-    // Ethernet with the VLAN tags and MPLS labels that are read, up to the addresses of IPv6.
+    // The length up to which headers are needed to find the inner addresses: Ethernet, with the VLAN tags and
+    // MPLS labels that the parser reads, and an IPv6 header.
     const LONGEST: usize = 14 + 4 * MAX_VLAN_TAGS + 4 * MAX_MPLS_LABELS + 40;
     if let Some((l3, vlans)) = ip_header(data, link)
         && let Some(ip) = data.get(l3..)
@@ -121,7 +126,8 @@ fn carried(tunnel: Tunnel, data: &[u8], link: u16, is_cut: bool) -> Inside<'_> {
     }
     match tunnel.kind {
         _ if is_cut && data.len() < LONGEST => Inside::Unknown,
-        // Packets other than IP, such as ARP, have the ports of the tunnel to tell them apart.
+        // Inner packets other than IP, such as ARP, belong to the flow of the outer UDP datagram, whose ports
+        // tell them apart.
         Kind::Vxlan | Kind::Geneve => Inside::Nothing,
         _ => Inside::Whole(tunnel),
     }
@@ -139,7 +145,8 @@ fn in_udp(data: &[u8]) -> Option<Found<'_>> {
 }
 
 fn vxlan(data: &[u8]) -> Option<Found<'_>> {
-    // The flags of a VNI, and of a next protocol other than Ethernet.
+    // Flags of the VXLAN header: `VALID` says that the VNI is valid, and `OTHER` that the inner packet has a
+    // protocol other than Ethernet.
     const VALID: u8 = 0x08;
     const OTHER: u8 = 0x04;
     let (flags, id) = (*data.first()?, long(data, 4)? >> 8);
@@ -160,11 +167,13 @@ fn geneve(data: &[u8]) -> Option<Found<'_>> {
 }
 
 fn gtp(data: &[u8]) -> Option<Found<'_>> {
-    // Of the flags: extension headers follow; the sequence number is valid; any of the optional fields is.
+    // Flags of the GTP-U header: extension headers follow (`EXTENDED`), the sequence number is valid
+    // (`NUMBERED`), or any of the optional fields is present (`OPTIONAL`, a mask).
     const EXTENDED: u8 = 4;
     const NUMBERED: u8 = 2;
     const OPTIONAL: u8 = 7;
-    // The types of a message with a user's packet, and of the last message before a handover.
+    // Types of GTP-U messages: `PACKET` carries a user's packet, and `END_MARKER` is the last message of a
+    // tunnel before a handover.
     const PACKET: u8 = 255;
     const END_MARKER: u8 = 254;
     let ([flags, message], id) = (*data.first_chunk()?, long(data, 4)?);
@@ -173,10 +182,12 @@ fn gtp(data: &[u8]) -> Option<Found<'_>> {
         return Some(Found::Nothing);
     }
     match message {
-        // The receiver of a sequence number may put packets in order, or drop late packets.
+        // The receiver may sort packets with a sequence number, or drop those that are late. So all such
+        // packets of the tunnel are one flow, whose order is kept.
         PACKET if flags & NUMBERED != 0 => return Some(Found::Whole(tunnel)),
         PACKET => {}
-        // After the end marker, the receiver expects no packet of the tunnel (3GPP TS 23.401).
+        // After the end marker, the receiver expects no packet of the tunnel (3GPP TS 23.401), so no packet
+        // may move from ahead of the end marker to after it.
         END_MARKER => return Some(Found::Unknown),
         _ => return Some(Found::Nothing),
     }
@@ -210,7 +221,8 @@ fn gre(data: &[u8]) -> Option<Found<'_>> {
     const VERSION: u16 = 7;
     let (flags, kind) = (word(data, 0)?, word(data, 2)?);
     if flags & (ROUTED | VERSION) != 0 {
-        // Source routes, and the GRE of PPTP, whose key field changes with each packet (RFC 2637).
+        // GRE with source routes, or GRE of PPTP, whose key field changes with each packet (RFC 2637), has no
+        // key that identifies a tunnel.
         return Some(Found::Whole(Tunnel { kind: Kind::Gre, id: 0 }));
     }
     let has = |flag| flags & flag != 0;
@@ -221,13 +233,15 @@ fn gre(data: &[u8]) -> Option<Found<'_>> {
         length += 4;
     }
     match by_type(kind) {
-        // The receiver drops packets that come later than a higher sequence number (RFC 2890).
+        // Packets with a GRE sequence number are one flow, because the receiver drops packets that come after
+        // a packet with a higher number (RFC 2890).
         Some(link) if !has(NUMBERED) => Some(Found::Packet(tunnel, data.get(length..)?, link)),
         _ => Some(Found::Whole(tunnel)),
     }
 }
 
-/// Returns the link type of packets of an EtherType; `None` if they are neither IP nor Ethernet.
+/// Returns the link type of the first header of an inner packet with EtherType `kind`; `None` if it is
+/// neither IP nor Ethernet.
 fn by_type(kind: u16) -> Option<u16> {
     match kind {
         ether_type::IPV4 | ether_type::IPV6 => Some(RAW_IP),

@@ -1,5 +1,6 @@
-//! Compares traffic of `trace::generate::campus` with the numbers of the Reframer paper, in a table of paper
-//! and made. Each number may differ by 10 %. The locality behind a Reframer is measured with the element.
+//! Compares traffic that `trace::generate::campus` makes with the numbers of the Reframer paper, and prints
+//! both in a table. Most numbers may differ by 10 %. The locality behind a Reframer is measured with the
+//! element.
 
 use std::fs::File;
 use std::path::Path;
@@ -55,7 +56,7 @@ fn analyze(path: &Path) -> TraceReport {
     trace::analyze(&[path.to_path_buf()], Options::default(), |path| Reader::open(path)).unwrap()
 }
 
-/// Writes the packets of a capture from or to an address of this network, of 24 bits.
+/// Writes to `to` the packets of a capture that have a source or destination address in this /24 network.
 fn only(capture: &Path, network: [u8; 3], to: &Path) {
     let mut reader = Reader::open(capture).unwrap();
     let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
@@ -138,7 +139,8 @@ fn rows(direction: CampusDirection, packets: u64, alive: u32) -> Vec<Row> {
             add(&name("third quartile in 32 us"), "Figure 9", paper, cloud.batch[&32].p75 as f64, near);
         }
     }
-    // The mean over the numbers of parts that are played at the same time.
+    // The SLF of the paper is a mean over traces in which 1, 2, 4, 8, 16 or 32 parts of the trace are played
+    // at the same time.
     let length = (report.duration_s * 1e9 / 32.0).min(20e6) as i64;
     let mut sums = [0.0; 1 + paper::SLF_BEHIND.len()];
     for count in paper::WINDOWS {

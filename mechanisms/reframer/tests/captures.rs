@@ -88,9 +88,9 @@ fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
     Some((seen.collect(), values.collect()))
 }
 
-/// Returns the identity of a packet's flow: addresses, protocol and VLANs, and a number (ports or SPI or
-/// identifier, or the fragment's identification). `None` if it has none. The code is independent of the
-/// element's.
+/// Returns the identity of a packet's flow: addresses, protocol and VLANs, and a number (the ports, the SPI,
+/// the identifier, or the identification of a fragment). `None` if the packet has no flow. The code is
+/// independent of the element's own code, so that the test finds errors in that code.
 fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     let layers = Layers::locate(bytes, LinkType::Ethernet);
     let l3 = layers.l3?;

@@ -47,7 +47,7 @@ fn each_class_waits_for_its_delay() {
     let first = times("Reframer(20us, DELAYS \"udp port 53 0us, udp 50us, all 30us\")", &arrivals);
     let expected = [(1, dns(1)), (4, dns(2)), (30, web(1)), (30, web(2)), (52, other(1, 0)), end.clone()];
     assert_eq!(first, expected);
-    // What no filter matches waits as the SLO says.
+    // A packet that no filter matches waits for seven eighths of the SLO of 80 us.
     let slo = times("Reframer(20us, SLO 80us, DELAYS udp port 53 0us)", &arrivals);
     assert_eq!(slo[..2], [(1, dns(1)), (4, dns(2))]);
     assert_eq!(slo[2..5], [(70, web(1)), (70, web(2)), (72, other(1, 0))]);
@@ -67,7 +67,8 @@ fn a_filter_that_tells_packets_of_a_flow_apart_decides_for_each_burst() {
     let seen = times("Reframer(20us, DELAYS ip dscp 46 5us)", &arrivals);
     let left: Vec<_> = seen.iter().map(|(time, _)| *time).collect();
     assert_eq!(left[..5], [5, 5, 70, 70, 95]);
-    // A filter that looks only at the flow decides once, with the first packet.
+    // A filter that looks only at ports is tested once per flow, with the first packet of the flow, so all
+    // bursts of the flow wait for 5 us.
     let seen = times("Reframer(20us, DELAYS src udp port 3 5us)", &arrivals);
     let left: Vec<_> = seen.iter().map(|(time, _)| *time).collect();
     assert_eq!(left[..5], [5, 5, 55, 55, 95]);
@@ -95,7 +96,7 @@ fn bursts_are_counted_by_class() {
     assert_eq!(values[1], "rest <32768ns 1\n1 <1ns 3\n2 <131072ns 1\n");
     assert_eq!(values[2], "udp port 53 0us, tcp 100us");
     assert_eq!(values[3], "1.400");
-    // Without classes, all bursts are the rest.
+    // Without filters in DELAYS, all bursts count for the class `rest`.
     let (outcome, _) = through("Reframer(20us)", &arrivals, &handlers);
     assert_eq!(outcome.values[0].as_deref(), Ok("rest <2 1\nrest <4 2\n"));
     assert_eq!(outcome.values[2].as_deref(), Ok("none"));
@@ -116,7 +117,7 @@ fn classes_change_while_packets_wait() {
         let places: Vec<_> = seen.iter().map(|(_, bytes)| place(bytes)).filter(|p| p % 2 == parity).collect();
         assert!(places.is_sorted());
     }
-    // All that was held leaves when the argument changes.
+    // All packets that are held when the script changes DELAYS, at 20.5 us, leave at that time.
     assert!(seen[..21].iter().all(|(time, bytes)| *time <= 20_500 && place(bytes) <= 20));
 }
 

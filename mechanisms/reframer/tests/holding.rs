@@ -46,7 +46,8 @@ fn figure_10() {
         // Eight packets arrive in five runs; seven packets have left in three runs so far.
         let releases = "full 1\ntimeout 2\nbypass 0\ncapacity 0\ndrain 0\n";
         assert_eq!(values[..2], ["1.600", "2.333"], "{values:?}");
-        // Flow GREEN waited 5 us after its second packet had arrived, flow BROWN 6 us after its first.
+        // Flow GREEN waited 5 us after its second packet had arrived, flow BROWN 6 us after its first, and
+        // flow BLUE, whose burst was full, 0 us. The mean is 3667 ns.
         assert_eq!(values[2..], [releases, "2.333", "3667ns"]);
     }
 }
@@ -418,7 +419,7 @@ fn wrong_delays_say_what_would_be_right() {
 
 #[test]
 fn it_pauses_while_bursts_have_one_packet() {
-    /// The numbers of the manual: bursts of a sample, and packets of a pause.
+    /// The numbers in the manual of MIN_BURST: `SAMPLE` bursts per sample, and `PAUSE` packets per pause.
     const SAMPLE: usize = 1024;
     const PAUSE: usize = 65_536;
     // Flows send one packet each, 1 us apart, so that ten packets are held when the pause begins: one of flow
@@ -454,14 +455,15 @@ fn it_pauses_while_bursts_have_one_packet() {
 
 #[test]
 fn a_burst_has_a_limit_of_bytes() {
-    // Packets of flow GREEN have 44 bytes. The third of them reaches the limit, which counts from 0 again.
+    // Packets of flow GREEN have 44 bytes. The third of them reaches the limit of 130 bytes, and the burst
+    // leaves; then the bytes are counted from 0 again.
     let arrivals: Vec<_> =
         (0..7).map(|n| (n, udp(GREEN, n as u8))).chain([(8, udp(BLUE, 1)), (90, udp(BROWN, 1))]).collect();
     let (outcome, seen) = through("Reframer(10us, MAX_BYTES 130)", &us(&arrivals), &["e.max_bytes"]);
     let times: Vec<_> = seen.iter().map(|(time, _)| time / 1000).collect();
     assert_eq!(times[..8], [2, 2, 2, 5, 5, 5, 16, 18]);
     assert_eq!(outcome.values[0].as_deref(), Ok("130"));
-    // A packet above the limit leaves at once.
+    // A packet that alone has more bytes than the limit leaves at once.
     let (_, seen) = through("Reframer(10us, MAX_BYTES 40)", &us(&arrivals), &[]);
     assert_eq!(seen, us(&arrivals));
 }
@@ -498,7 +500,8 @@ fn a_new_element_does_not_pause_for_the_bursts_of_its_predecessor() {
     };
     // Without a delay, each packet is a burst, and the element never pauses.
     let mut worker = testkit::worker(&text(first, "0"), TestRun::default()).unwrap();
-    // A task sends 32 packets. After the last packet, the driver would stop.
+    // Each step runs the task that sends 32 of the 5000 packets. The test stops after 4992 packets, because
+    // the driver would stop after the last packet.
     assert!((0..156).all(|_| worker.step(1)));
     worker.write(None, "hotconfig", &text(second, "10s")).unwrap();
     worker.run();

@@ -11,7 +11,8 @@ use reframer::key::{FlowKind, Located};
 use testkit::timed::{frame, through, through_while};
 use wire::build::Builder;
 
-/// The first bytes of a short header, of a long header, and of a short header without the fixed bit.
+/// First bytes of QUIC packets: `SHORT` of a short header, `LONG` of a long header, and `GREASED` of a short
+/// header without the fixed bit.
 const SHORT: u8 = 0x41;
 const LONG: u8 = 0xc3;
 const GREASED: u8 = 0x01;
@@ -100,7 +101,8 @@ fn connections_of_one_five_tuple_leave_in_bursts() {
         outcome.values.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     };
     let [id, before, after] = &values("Reframer(64us, QUIC_ID 8)")[..] else { panic!() };
-    // The first packets with their ids wait together, and leave one by one.
+    // The first packet with an id waits in the list of the five-tuple, and all packets of the five-tuple wait
+    // with it and leave in order of arrival. So only later packets leave in bursts of one id.
     assert_eq!((&id[..], &before[..]), ("8", "1.000"));
     assert!(after.parse::<f64>().unwrap() > 4.0, "{after}");
     assert_eq!(values("Reframer(64us)")[..2], ["off", "400.000"]);

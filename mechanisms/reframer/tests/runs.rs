@@ -24,7 +24,7 @@ const HANDLERS: &[Handler<RunCount>] =
 
 #[derive(Default)]
 struct RunCount {
-    /// The number of runs, and the number of packets whose run is not known.
+    /// The number of runs among the packets that have come, and the number of packets without a run.
     runs: u64,
     unknown: u64,
 }
@@ -62,7 +62,8 @@ impl Kind {
     const ALL: [Kind; 7] =
         [Kind::Tcp, Kind::Udp, Kind::Ip6, Kind::Vlan, Kind::Options, Kind::Fragment, Kind::Ping];
 
-    /// Makes a packet of this kind. The headers from `marked` on are marked: 3 marks none.
+    /// Makes a packet of this kind. Of its link, network and transport header, those with index `marked` or
+    /// above are marked; 3 marks none.
     fn packet(self, flow: u16, ttl: u8, marked: usize) -> TestPacket {
         let [a, b] = [flow, 80].map(|port| (std::net::Ipv4Addr::new(10, 0, 0, 1), port).into());
         let udp = Builder::udp(a, b).ttl(ttl);

@@ -108,7 +108,8 @@ fn handlers() {
     let handlers = handlers.each_ref().map(String::as_str);
     let (outcome, _) = through(&format!("SFMaker(10, {NONE})"), &us(&arrivals), &handlers);
     let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
-    // Flow 1 leaves at 10 with two packets, 8 us after the second; flow 2 leaves at 11 with one packet.
+    // Flow 1 leaves at 10 us with two packets, 8 us after its second packet arrived; flow 2 leaves at 11 us
+    // with one packet, which waited for 10 us. The mean wait after the last packet is 9 us.
     assert_eq!(values, ["1", "4", "3", "0", "1", "3", "2", "1.5", "1", "1.5", "9"]);
     // Packets that pass count for no superframe. Means have up to twelve digits, as in Click.
     let arrivals = [(0, udp(1, 0)), (1, udp(2, 0)), (2, udp(1, 1)), (3, udp(1, 2)), (9, udp(2, 1)), end()];

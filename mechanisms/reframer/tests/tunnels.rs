@@ -78,7 +78,8 @@ fn what_makes_a_flow_in_a_tunnel_and_what_does_not() {
                     assert_eq!(a == b, i == j, "{tunnel:?}: {i} and {j}");
                 }
             }
-            // Other payload, other outer port, other TCP flags, and another place of a fragment.
+            // Packets of the flows of frames 0, 2 and 7 have the same keys with another payload, other TCP
+            // flags or another fragment offset, and with another outer source port.
             let other = Tunnel { port: 6000, ..tunnel };
             let again = located(&[
                 other.wrap(&udp(is_v6, 1), &[2; 900]),
@@ -102,7 +103,8 @@ fn tenants_with_the_same_addresses_have_flows_of_their_own() {
         let found = located(&frames);
         assert_eq!(found[0] != found[1], one.kind.has_id(), "{one:?}");
     }
-    // Tenants by the VLAN in the tunnel, and by the VLAN outside of it.
+    // Packets are of different flows if the VLAN of the inner Ethernet header differs, or that of the outer
+    // one.
     let vlan = |id| Tunnel::new(Kind::Vxlan, false, 7).wrap(&udp(false, 1).vlan(id), &[1; 30]);
     let (builder, payload) = Tunnel::new(Kind::Gre, false, 7).outer(&udp(false, 1).build(&[1; 30]).unwrap());
     let found =
@@ -110,7 +112,8 @@ fn tenants_with_the_same_addresses_have_flows_of_their_own() {
     for pair in found.windows(2) {
         assert_ne!(pair[0], pair[1]);
     }
-    // One key in different kinds of tunnels.
+    // The tenant's number is 0 in all of these kinds of tunnels; even so, packets in tunnels of different
+    // kinds have different flow keys.
     let kinds = [Kind::Vxlan, Kind::Geneve(0), Kind::Gtp, Kind::GreKeyed, Kind::Gre, Kind::InIp];
     let found = located(&kinds.map(|kind| Tunnel::new(kind, false, 0).wrap(&udp(false, 1), &[1; 30])));
     let keys: Vec<_> = found.iter().map(|found| found.unwrap().key).collect();
@@ -128,8 +131,9 @@ fn packets_that_are_not_plain_belong_to_the_outer_flow_or_to_the_tunnel() {
     };
     let gtp = Tunnel::new(Kind::Gtp, false, 7).wrap(&udp(false, 1), &[1; 30]);
     let geneve = Tunnel::new(Kind::Geneve(0), false, 7).wrap(&udp(false, 1), &[1; 30]);
-    // VXLAN with ARP, without a VNI, with a next protocol; GENEVE of version 1, with the control flag, with
-    // an unknown type; GTP-U of version 2, and an echo request.
+    // Packets that belong to the flow of the outer UDP datagram. VXLAN: with ARP, without a VNI, with a next
+    // protocol. GENEVE: version 1, with the control flag, with an unknown type. GTP-U: version 2, and an echo
+    // request.
     let outer = [
         vxlan.wrap_bytes(&arp),
         changed(plain.clone(), 42, 0),
@@ -141,8 +145,9 @@ fn packets_that_are_not_plain_belong_to_the_outer_flow_or_to_the_tunnel() {
         changed(gtp.clone(), 43, 1),
     ];
     assert!(located(&outer).iter().all(|found| found.unwrap().kind == FlowKind::Udp));
-    // GTP-U with a sequence number or an extension header of length 0; GRE with a sequence number, with
-    // source routes, of PPTP, and with another protocol; IP in IP with something else.
+    // Packets that belong to the flow of the whole tunnel. GTP-U: with a sequence number, or an extension
+    // header of length 0. GRE: with a sequence number, with source routes, of PPTP, and with an unknown
+    // protocol. IP in IP: with something other than IP.
     let gre = Tunnel::new(Kind::Gre, false, 7).wrap(&udp(false, 1), &[1; 30]);
     let extended = Tunnel::new(Kind::GtpExtended(1), false, 7).wrap(&udp(false, 1), &[1; 30]);
     let whole = [
@@ -156,7 +161,7 @@ fn packets_that_are_not_plain_belong_to_the_outer_flow_or_to_the_tunnel() {
     ];
     let found = located(&whole);
     assert!(found.iter().all(|found| found.unwrap().kind == FlowKind::Tunnel));
-    // What each tunnel has is one flow, whatever is in it.
+    // All of these packets in one tunnel have one flow key, whatever the tunnel carries.
     assert_eq!(found[0], found[1]);
     assert!(found[2..6].windows(2).all(|pair| pair[0] == pair[1]));
     assert_ne!(found[2], found[6]);
@@ -178,7 +183,8 @@ fn truncated_headers_of_every_length_are_no_trouble() {
             let expected = located(std::slice::from_ref(&whole))[0];
             let pieces: Vec<_> = (0..whole.len()).map(|length| whole[..length].to_vec()).collect();
             let found = located(&pieces);
-            // Each piece that has the inner header up to TCP's flags belongs to the flow.
+            // Each truncated packet that has at least the inner TCP header up to its flags has the same flow
+            // as the whole packet.
             let keeps = |length: usize| found[length].is_some() && found[length] == expected;
             let first = (0..whole.len()).find(|&length| keeps(length)).unwrap();
             assert!((first..whole.len()).all(keeps), "{tunnel:?}");
@@ -231,8 +237,9 @@ fn random(seed: u64) -> Arrivals {
         let (is_v6, port) = (random.bool(), random.u16(1..4));
         let payload = [&number.to_be_bytes()[..], &[7; 30]].concat();
         let inner = udp(is_v6, port);
-        // A tunnel of sequence numbers is one flow. Without numbers, tenants are one, too. Variants of one
-        // kind of tunnel are the same tunnel.
+        // All packets in a tunnel with GRE sequence numbers are one flow. In tunnels whose header has no
+        // number for the tenant, packets of both tenants belong to the same flows. The variants of one kind
+        // of tunnel, such as GTP-U with and without extension headers, are the same tunnel.
         let class = match kind {
             Kind::Vxlan => 0,
             Kind::Geneve(_) => 1,

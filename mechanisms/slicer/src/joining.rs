@@ -51,8 +51,8 @@ pub(crate) fn attach(
     front: Packet,
 ) -> Result<Packet, Fate> {
     if headers.payload_length() != TOKEN + parked.rest as usize {
-        // The network function has added or removed bytes at an unknown offset, so the payload cannot be
-        // joined.
+        // The network function has added or removed bytes at an unknown offset, so the parked payload cannot
+        // be joined to the headers.
         pool.free(parked.packet);
         state.counts.changed += 1;
         return Err(Fate::Drop(front, DropReason::Unsuitable));

@@ -27,7 +27,8 @@ use connections::Connections;
 
 /// The minimum length of a window: the time for which workers are observed before a decision.
 const WINDOW: Timestamp = Timestamp(500_000);
-/// The minimum number of packets in a window; with fewer, the window becomes longer.
+/// The minimum number of packets that arrive in a window; with fewer, the workers are observed for longer
+/// before the decision.
 const LEAST: u64 = 128;
 /// The number of packets that may wait for a worker without counting as load, because they only keep it
 /// busy between two batches.

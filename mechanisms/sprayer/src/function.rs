@@ -71,7 +71,8 @@ pub trait Function: Sized + Send + 'static {
 #[derive(Clone, Debug)]
 pub struct Needs {
     /// The number of flow entries for which each worker has room; a connection with two entries counts
-    /// twice. 0 for a function without state: all packets are then regular, and nothing is looked up.
+    /// twice. 0 for a function without state: all packets then go to the handler for regular packets, and
+    /// nothing is looked up.
     pub flows: usize,
     /// The time without packets, at any worker, after which a flow ends.
     pub timeout: Timestamp,

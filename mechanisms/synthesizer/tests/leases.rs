@@ -396,7 +396,7 @@ fn many_flows_come_and_stay_in_order() {
         let to = SocketAddr::from(([203, 0, 113, 1], 80));
         let mut bytes = frame(Builder::udp(from, to), &number.to_be_bytes());
         if random.u8(..50) == 0 {
-            // A first fragment has to go to the elements.
+            // The synthesized program has to leave a first fragment to the elements.
             let more = wire::checksum::Delta::u16(0, 0x2000);
             let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
             bytes[20] |= 0x20;

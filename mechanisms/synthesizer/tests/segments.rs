@@ -35,8 +35,8 @@ fn counts(elements: &str) -> [u64; 2] {
     values(elements, "c.count").map(|count| count.trim().parse().unwrap())
 }
 
-/// Returns the value of a handler of some elements with a Juggler `j` upstream: as they are, and as a
-/// program.
+/// Returns the value of a handler of some elements with a Juggler `j` upstream: as they are, and replaced by
+/// a synthesized program.
 fn values(elements: &str, handler: &str) -> [String; 2] {
     let text = format!("FromDump(in.pcap) -> j :: Juggler -> {elements} -> c :: Counter -> Discard;");
     as_it_is_and_composed(&text, &segments(), &[handler]).map(|outcome| outcome.values[0].clone().unwrap())

@@ -83,7 +83,8 @@ fn reads_of_written_fields_are_resolved() {
     let program = &synthesis.regions[0].program;
     let ttl = program.nodes.iter().find(|node| node.question == Question::Bytes { offset: 22, length: 1 });
     let ends: Vec<u128> = ttl.unwrap().parts.iter().map(|(last, _)| *last).collect();
-    // The ranges: expired at the first hop, at the second hop, below nine, nine and more.
+    // The last input TTL of each range: of packets that expire at the first DecIPTTL, of packets that expire
+    // at the second, and of packets whose TTL after both is below nine, or is nine or more.
     assert_eq!(ends, [1, 2, 10, 255]);
     // If the field was set to a constant, the program must ask no question about it.
     let (_, synthesis) = proven(

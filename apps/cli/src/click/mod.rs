@@ -326,8 +326,8 @@ fn start(mut asked: Asked) -> Status {
     Ok(status.unwrap_or(if failed { FAILURE } else { SUCCESS }))
 }
 
-/// Returns the arguments of the control sockets that the driver adds to each configuration: TCP, Unix, open
-/// connections.
+/// Returns the arguments of the ControlSockets that the driver adds to each configuration: first those of TCP
+/// sockets, then of Unix sockets, then of connections that were open when the driver was started.
 fn control_sockets(asked: &Asked) -> Vec<String> {
     let tcp = asked.ports.iter().map(|port| {
         let (host, port) = host_and_port(port);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Collects the paths of all keys in a JSON value. Keys that are numbers become `*`. If an object has a known
 /// form, such as a distribution, the name of the form (`DISTRIBUTION`) replaces the path of the object in its
-/// keys, except for the keys `removable` and `pure_...`.
+/// keys. The keys `removable` and `pure_...` keep the path, because not all objects of the form have them.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let below = |key: &str| match path {
         "" => key.to_string(),

@@ -157,7 +157,8 @@ impl Set {
     }
 }
 
-/// For each class of values, by the number of the class, the set of boxes whose ranges contain these values.
+/// For each class of values, by the number of the class, the set of boxes (the regions in which rules may
+/// hold) whose ranges contain these values.
 type Sets = Vec<Rc<Set>>;
 
 /// The different sets of boxes that have been found, numbered in the order in which they were found. All

@@ -410,8 +410,8 @@ impl Use {
 }
 
 impl Port {
-    /// Configures the port with the queues in `shares`. `number` is the port's number in DPDK, and `buffers`
-    /// is NB_MBUF or 0.
+    /// Configures the port with the queues in `shares`. `number` is the port's number in DPDK. `buffers` is
+    /// NB_MBUF; 0 if it is not given.
     ///
     /// # Errors
     /// If DPDK refuses.

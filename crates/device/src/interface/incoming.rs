@@ -152,9 +152,9 @@ impl Incoming {
         self.scratch = scratch;
     }
 
-    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the frame
-    /// has been cut, it would become more than [`MOST_SEGMENTS`] frames, its kind or its segment size is not
-    /// valid, or its headers are not as declared, as with segments inside a tunnel.
+    /// Returns how a large segment from the kernel (GSO) is divided into frames. Returns `None` if it cannot
+    /// be divided: the segment has been cut, it would become more than [`MOST_SEGMENTS`] frames, its kind or
+    /// its segment size is not valid, or its headers are not as declared, as with segments inside a tunnel.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {

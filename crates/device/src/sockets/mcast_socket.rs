@@ -303,7 +303,8 @@ impl Element for McastSocket {
         self.outgoing = outgoing;
         if opened == self.settings() {
             // This element continues with the sockets of the element that it replaces. The sockets that this
-            // element has opened itself are closed; they have received the same datagrams.
+            // element has opened itself are closed. No datagram is lost with them, because both elements'
+            // sockets have received the same datagrams.
             if self.receives {
                 let receiver = sockets.receiver.as_fd();
                 cx.files().watch(RECEIVER, receiver, Interest::Read).map_err(failed("poll"))?;

@@ -177,8 +177,9 @@ impl Displacement {
         self.has_some
     }
 
-    /// Reads up to which number each other worker has processed the packets that this worker has spread,
-    /// updates `span`, and publishes the largest number of a processed packet.
+    /// Reads up to which number each other worker has processed the packets that this worker has spread.
+    /// Updates `span`, which counts from the oldest of them that is not processed, and publishes the largest
+    /// number of those that any worker, including this one, has processed.
     pub(crate) fn look(&mut self) {
         // Packets that stay at this worker are processed before the next call of this function, so they count
         // as processed.

@@ -559,7 +559,8 @@ fn packets_that_are_marked_in_their_frame_are_sorted_once() {
             let bytes = frame.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&inner(number)).unwrap();
             TestPacket { bytes, time: element::Timestamp(1), annotations: [0; 48], headers: [None; 3] }
         };
-        let packets = (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| outer(flow, number))).collect();
+        let packets =
+            (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| outer(flow, number))).collect();
         let exchange = offer(vec![packets]);
         let text = format!(
             "TestSource({exchange}, 0) -> {marks} -> flows :: FlowCounter -> Discard; Idle -> TestSink({exchange}, 0)"

@@ -109,7 +109,8 @@ proptest! {
     fn closed_connections_end_in_order(steps in prop::collection::vec((0u32..6, 0u8..5, 0i64..4), 0..60)) {
         let [mut one, _] = two(6);
         let mut now = secs(100);
-        // The open connections, and the closed ones in the order in which they were closed.
+        // The open connections; and the closed ones in the order in which they were closed, each with the
+        // time at which it ends.
         let (mut opened, mut closed) = (Vec::<u32>::new(), Vec::<(Timestamp, u32)>::new());
         for (n, step, later) in steps {
             now = now + secs(later);

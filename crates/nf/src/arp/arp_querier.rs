@@ -332,7 +332,7 @@ impl ArpQuerier {
 /// because another worker may have learnt their address.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
-/// The number of the output for packets that have waited for the time of GIVE_UP.
+/// The number of the output for packets that have waited for an ARP reply for the time of GIVE_UP.
 const UNANSWERED: usize = 2;
 
 /// The name under which the table is declared as state.

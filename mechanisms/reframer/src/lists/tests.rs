@@ -183,7 +183,7 @@ fn long_lists_keep_their_order() {
     (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
     for round in 0..3 {
         let now = Timestamp(10 * round);
-        // The lists take turns, so that their blocks are mixed.
+        // Values are added to the two lists in turn, so that blocks of both lists alternate in memory.
         for value in 0..40 {
             lists.hold(value % 2, value, now);
         }
@@ -192,7 +192,8 @@ fn long_lists_keep_their_order() {
         let values = |first: u32| (first..40).step_by(2).collect::<Vec<_>>();
         assert_eq!(out.0, [(0, values(0)), (1, values(1))]);
     }
-    // Twenty values are three in the flow's line, and five blocks.
+    // Each list has twenty values: three in the cache line of the flow and 17 in five blocks. The blocks of
+    // the two lists are used again in each round.
     assert_eq!(lists.blocks.blocks.len(), 10);
 }
 

@@ -38,7 +38,8 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| Limit(e.settings.max_bytes).show(),
         |e, cx, text| {
             e.settings.max_bytes = parsed::<Limit>(cx, text)?.0;
-            // The bytes of packets that are held now are not known if there was no limit before.
+            // The bytes of packets that are held now were not counted if MAX_BYTES was `off` before, so all
+            // held packets are released first.
             e.flush(cx);
             e.note_settings();
             Ok(())
@@ -262,8 +263,9 @@ impl Reframer {
         self.note_settings();
     }
 
-    /// Applies a change of TUNNELS or QUIC_ID. A flow has another key from now on, and must not overtake what
-    /// it holds under the key before.
+    /// Applies a change of TUNNELS or QUIC_ID, which gives flows other keys. The held packets are released
+    /// first, so that no later packet of a flow, which has the new key, overtakes packets that are held under
+    /// the old key.
     fn change_keys(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
         self.finder = finder_for(&self.settings, self.finder.hasher.clone());

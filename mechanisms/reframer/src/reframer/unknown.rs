@@ -29,7 +29,8 @@ impl Reframer {
         });
         let flow = match holder {
             Some(id) => {
-                // The use is noted, so that the entry does not expire while it holds packets.
+                // The time of the last use of the entry is set to now, so that the entry does not expire
+                // while it holds packets.
                 self.table.touch(id, now);
                 Some(id.index())
             }

@@ -10,10 +10,11 @@ use wire::build::Builder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Vxlan,
-    /// With this number of words of options, and Ethernet inside if the number is odd.
+    /// GENEVE with this number of four-byte words of options. The tunnel carries Ethernet if the number is
+    /// odd, otherwise IP.
     Geneve(u8),
     Gtp,
-    /// With this number of extension headers.
+    /// GTP-U with this number of extension headers.
     GtpExtended(u8),
     GtpNumbered,
     Gre,
@@ -42,7 +43,7 @@ pub(crate) const ALL: [Kind; 14] = [
 ];
 
 impl Kind {
-    /// True if the header has a number that tells tenants apart.
+    /// True if the header of the tunnel has a number that identifies the tenant, such as a VNI.
     pub(crate) fn has_id(self) -> bool {
         !matches!(self, Kind::Gre | Kind::GreChecked | Kind::GreBridged | Kind::GreNumbered | Kind::InIp)
     }
@@ -56,7 +57,8 @@ impl Kind {
     }
 }
 
-/// A tunnel: its kind, whether its addresses are of IPv6, the tenant's number, and the outer source port.
+/// A tunnel: its kind, whether its outer addresses are IPv6, the number of the tenant, and the outer UDP
+/// source port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunnel {
     pub(crate) kind: Kind,

@@ -18,7 +18,7 @@ pub struct Exactly {
 
 impl Exactly {
     /// Returns the tested bits that differ from the required values; zero if the condition holds. Without
-    /// bytes (`None`), all bits differ.
+    /// bytes (`None`), returns all 128 bits, so that the condition does not hold.
     #[inline(always)]
     pub fn differs(&self, bytes: Option<&[u8; 16]>) -> u128 {
         bytes.map_or(u128::MAX, |bytes| (u128::from_ne_bytes(*bytes) ^ self.bits) & self.mask)

@@ -247,7 +247,8 @@ impl ChainNode {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns all inputs of elements that an output of this element leads to, for any packet.
+    /// Returns all inputs that the outputs of this element lead to directly, including those at which packets
+    /// of programs continue.
     pub fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
         let passages = self.passages.iter().flat_map(|passage| &passage.forward);
         self.forward.iter().chain(passages).flatten().copied()

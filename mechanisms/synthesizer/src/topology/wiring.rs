@@ -43,8 +43,9 @@ const NOT_DONE: [&str; 9] = [
     "RSS_AGGREGATE",
 ];
 
-/// Resolves the topology of a `.prop` file. Errors are added to `diagnostics`; the result is valid only if
-/// there are none.
+/// Resolves the topology of a `.prop` file, which links network functions to a chain: finds the elements at
+/// both ends of each link and at the entry points. Errors are added to `diagnostics`; the result is valid
+/// only if there are none.
 pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Diagnostic>) -> Wiring {
     let mut resolver =
         Resolver { functions, diagnostics, used: Vec::new(), misnamed: vec![false; functions.len()] };

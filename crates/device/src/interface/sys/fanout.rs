@@ -100,7 +100,7 @@ pub(crate) fn filter(socket: BorrowedFd<'_>, program: &[sock_filter]) -> io::Res
     attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
 }
 
-/// Attaches a program to a socket by the option `name` of the given level.
+/// Attaches a BPF program to a socket by the socket option `name` of the given level.
 fn attach(socket: BorrowedFd<'_>, level: c_int, name: c_int, program: &[sock_filter]) -> io::Result<()> {
     let program = sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<sock_fprog>() as libc::socklen_t;

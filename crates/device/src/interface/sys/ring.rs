@@ -83,7 +83,8 @@ pub(crate) struct Ring {
     /// packet in the block. `None` if reading of the block has not begun.
     left: Option<(u32, usize)>,
     offloads: bool,
-    /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
+    /// True if all blocks were full, and all blocks since then were skipped, because their packets had waited
+    /// for longer than [`LATE`].
     is_full: bool,
     /// Numbers of packets: `came` packets have arrived at the socket; `lost` of them were lost for lack of
     /// room, or skipped; `read` of them were read.

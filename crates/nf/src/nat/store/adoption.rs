@@ -12,8 +12,8 @@ use super::{Owner, Store, WINDOW, tuple};
 use crate::nat::change::Change;
 use crate::nat::tuple::Tuple;
 
-/// The number of sessions that are visited with each batch, and the number of mappings above the capacity
-/// that are evicted with each batch.
+/// After a reload: the number of sessions to which the settings of the new store are applied with each batch
+/// of packets, and the number of mappings above the new capacity that are evicted with each batch.
 const PER_BATCH: usize = 64;
 
 /// The largest number of mappings that are examined to find one to evict, because there are more mappings

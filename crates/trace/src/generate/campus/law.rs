@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// The properties of the sizes of a group of flows, all in packets.
+/// The properties of the sizes of a group of flows. The size of a flow is its number of packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// The share of the flows that have a single packet.
@@ -22,15 +22,15 @@ pub(super) struct Shape {
 pub(super) struct Law {
     flows: u64,
     shape: Shape,
-    /// The power with which sizes fall with the rank.
+    /// The exponent of the power law by which the sizes of large flows fall with their rank.
     power: f64,
 }
 
 /// The standard deviation of the natural logarithm of the sizes of small flows.
 const DEVIATION: f64 = 0.7;
 
-/// The share of the flows whose sizes fall with a power of their rank, unless they are larger by the
-/// log-normal law.
+/// The share of the flows, the largest ones, whose sizes fall with a power of their rank, unless the
+/// log-normal law of small flows gives a larger size.
 const LARGE: f64 = 0.4;
 
 impl Law {
@@ -56,15 +56,18 @@ impl Law {
         if share > 1.0 - single {
             return 1.0;
         }
-        // Only the larger flows follow the power of the rank.
+        // The last factor falls to 0 at the share `LARGE` of the ranks, so that only larger flows follow the
+        // power of the rank.
         let tail = largest * flows * rank.powf(-self.power) * (1.0 - share / LARGE).max(0.0);
-        // The median of all flows is a lower quantile of the flows with more than one packet.
+        // Flows of one packet are the smallest, so the median of all flows is a lower quantile, not the
+        // median, of the flows with more than one packet.
         let among = |share: f64| quantile(1.0 - share / (1.0 - single));
         let small = median * (DEVIATION * (among(share) - among(0.5))).exp();
         tail.max(small).max(2.0).round()
     }
 
-    /// Returns the number of packets of all flows, up to about one percent.
+    /// Returns the sum of the numbers of packets of all flows, with an error of about one percent, because
+    /// each flow of a group counts with the size at the middle rank of the group.
     pub(super) fn packets(&self) -> f64 {
         self.groups()
             .map(|(first, count)| self.size(first as f64 + (count - 1) as f64 / 2.0) * count as f64)
@@ -73,7 +76,8 @@ impl Law {
 
     /// Returns groups of flows of similar size, each as its lowest rank and its number of flows.
     pub(super) fn groups(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
-        /// The number of ranks below which each flow is a group of its own is 1 divided by this share.
+        /// The number of flows of a group, divided by the lowest rank of the group. Below rank 2 divided by
+        /// this share, each flow is a group of its own.
         const WIDTH: f64 = 0.05;
         let flows = self.flows;
         let mut next = 1;
@@ -86,7 +90,8 @@ impl Law {
     }
 }
 
-/// Returns the quantile of the normal law with mean 0 and deviation 1, up to 0.5 % (Tukey's lambda law).
+/// Returns the quantile of the normal law with mean 0 and standard deviation 1 for a probability, with an
+/// error of up to 0.5 % (Tukey's lambda law).
 fn quantile(probability: f64) -> f64 {
     const LAMBDA: f64 = 0.135;
     let p = probability.clamp(1e-12, 1.0 - 1e-12);

@@ -29,7 +29,7 @@ use self::law::{Law, Shape, exponential};
 use self::paper::{PaperFacts, Server};
 use super::{Generated, MOST_FLOWS, SEGMENT_SIZE, START, mac, padded};
 
-/// The direction of the traffic; each has packets of one direction only.
+/// The direction of the traffic of a trace. Each trace has packets of one direction only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampusDirection {
     /// From the Internet to the campus.
@@ -82,9 +82,11 @@ pub enum CampusError {
     Alive {
         /// The requested number of flows alive.
         alive: u64,
-        /// The smallest possible number. Flows that live shorter would send faster than the campus's.
+        /// The smallest possible number of flows alive at a time. With fewer, flows would live so short that
+        /// they would send faster than the flows of the campus.
         least: u64,
-        /// The largest possible number: half of the flows of the trace.
+        /// The largest possible number of flows alive at a time: half of the flows of the trace that have
+        /// more than one packet.
         most: u64,
     },
     /// The trace would have more than [`MOST_FLOWS`] flows; this is their number.
@@ -116,12 +118,12 @@ impl fmt::Display for CampusError {
 
 impl std::error::Error for CampusError {}
 
-/// The share of the flows of the whole trace that one packet ends, for RX and TX. The paper gives no number.
-/// RX has twice as many flows as TX, so about half of its flows have no flow in the other direction. This is
-/// what SYNs without an answer look like.
+/// The share of the flows that have a single packet, over the whole trace, for RX and TX. The paper gives no
+/// number. RX has twice as many flows as TX, so about half of the flows of RX have no flow in the other
+/// direction. Such flows are likely to be SYNs without an answer.
 const SINGLE: [f64; 2] = [0.4, 0.15];
-/// The share of the flows of a cloud that one packet ends. The paper gives no number. Table 1 has a flow of
-/// one packet at nearly each address.
+/// The share of the flows of a cloud that have a single packet. The paper gives no number. In Table 1, the
+/// smallest flow of nearly each address has one packet.
 const SINGLE_OF_CLOUD: f64 = 0.05;
 /// The share of a cloud's packets that its largest flow has at least. With far fewer flows than in Table 1,
 /// its mean and its median could not be met otherwise.
@@ -130,15 +132,17 @@ const LARGEST_OF_CLOUD: f64 = 0.35;
 /// The medians of Table 1 are 8 to 56.
 const MEDIAN: [f64; 2] = [6.0, 11.0];
 
-/// The bytes of a full frame, of a TCP frame without payload and of the shortest frame that ends a message.
+/// The sizes of frames in bytes: `FULL` of a full frame, `EMPTY` of a TCP frame without payload, and `SHORT`
+/// of the shortest frame with payload, which ends a message.
 const FULL: usize = 1514;
 const EMPTY: usize = 66;
 const SHORT: usize = 100;
-/// The share of the frames with payload that are full. Sizes of the others are uniform from `SHORT` to
-/// `FULL`.
+/// The share of the frames with payload that have the size `FULL`. The sizes of all other frames with payload
+/// are uniformly distributed from `SHORT` to `FULL`.
 const FULL_SHARE: f64 = 0.9;
 
-/// The bits per second of the link, by which packets of a train that are back to back follow each other.
+/// The bandwidth of the link in bits per second. It determines the time between two packets of a train that
+/// are back to back.
 const LINK_BITS_PER_S: f64 = 100e9;
 
 /// A way of sending: the lengths of its trains, in packets, and the times within them, in nanoseconds.
@@ -146,14 +150,15 @@ const LINK_BITS_PER_S: f64 = 100e9;
 struct Sending {
     /// The share of the trains that have one packet.
     single: f64,
-    /// The exponent of the power law of the lengths of the other trains.
+    /// The exponent of the power law of the lengths of trains with several packets.
     exponent: f64,
-    /// The smallest length of the other trains.
+    /// The smallest length, in packets, of trains that follow the power law (`exponent`).
     shortest: f64,
     /// The share of the packets within a train that are back to back with the packet before.
     close: f64,
-    /// The share of the packets within a train that follow after `soon_ns`; the others follow after
-    /// `later_ns`. Both are means of exponential laws.
+    /// The share of the packets within a train that follow the packet before after a mean time of `soon_ns`,
+    /// drawn from an exponential law. Packets that are neither back to back (`close`) nor `soon` follow after
+    /// a mean time of `later_ns`: half of it is fixed, the rest drawn from an exponential law.
     soon: f64,
     soon_ns: f64,
     later_ns: f64,
@@ -162,7 +167,8 @@ struct Sending {
 /// The largest length of a train in packets, so that a window of Figure 23 has up to 300 packets of a flow.
 const LONGEST_TRAIN: f64 = 290.0;
 
-/// The ways of sending, for RX and TX: flows that are not a cloud's, and flows of either cloud.
+/// The ways of sending, for RX and then TX: of flows of no cloud, of flows of the first cloud, and of flows
+/// of the second cloud.
 const SENDING: [[Sending; 3]; 2] = [
     [
         Sending {
@@ -224,20 +230,22 @@ const SENDING: [[Sending; 3]; 2] = [
     ],
 ];
 
-/// The smallest length in packets of a train whose packets are all back to back.
+/// The length in packets from which on all packets of a train are back to back.
 const FAST_TRAIN: f64 = 64.0;
 
-/// The shortest mean time in nanoseconds between the beginnings of two trains of a flow. A flow that is too
-/// fast for it has longer trains.
+/// The shortest mean time in nanoseconds between the beginnings of two trains of a flow. A flow that would
+/// need a shorter time to send its packets has longer trains instead.
 const PERIOD_NS: f64 = 250e3;
 
-/// The mean number of trains that follow each other closely, as in the round trips of a connection that is
-/// active, and the mean time in nanoseconds from one to the next.
+/// The mean number of trains of a round, and the mean time in nanoseconds from a train to the next of the
+/// same round. The trains of a round follow each other closely, as in the round trips of a connection that is
+/// active.
 const TRAINS_PER_ROUND: f64 = 5.0;
 const ROUND_NS: f64 = 600e3;
 
 impl Sending {
-    /// Draws the length of a train, whose mean is `factor` times as large as the mean of all flows.
+    /// Draws the length of a train in packets. The mean is `factor` times [`mean_length`](Self::mean_length),
+    /// except that no train is longer than `LONGEST_TRAIN`.
     fn length(&self, random: &mut Rng, factor: f64) -> f64 {
         let is_single = random.f64() < self.single;
         let long = self.shortest * (1.0 - random.f64()).powf(-1.0 / self.exponent);
@@ -245,7 +253,8 @@ impl Sending {
         length.min(LONGEST_TRAIN).round()
     }
 
-    /// Draws the time from a packet of a train to the next, in nanoseconds, if the next has this size.
+    /// Draws the time from a packet of a train to the next packet, in nanoseconds. The next packet has
+    /// `bytes` bytes; `is_fast` is true if all packets of the train are back to back.
     fn gap(&self, random: &mut Rng, bytes: usize, is_fast: bool) -> f64 {
         let drawn = random.f64();
         let wire = bytes as f64 * 8e9 / LINK_BITS_PER_S;
@@ -258,7 +267,8 @@ impl Sending {
         }
     }
 
-    /// Returns the mean time that a train takes, in nanoseconds.
+    /// Returns the mean time from the first to the last packet of a train, in nanoseconds, without the time
+    /// that packets take on the link.
     fn mean_time(&self) -> f64 {
         let later = 1.0 - self.close - self.soon;
         (self.mean_length() - 1.0) * (self.soon * self.soon_ns + later * self.later_ns)
@@ -334,14 +344,15 @@ pub fn pooled(servers: &[Server], direction: CampusDirection) -> [f64; 4] {
 /// A group of flows of one kind and of similar size, which begin at regular times.
 struct Group {
     kind: Kind,
-    /// The smallest rank of the flows, and the number of flows.
+    /// The smallest rank of the group's flows, and the number of its flows.
     first: u64,
     count: u64,
     begun: u64,
-    /// A factor without a common divisor with `count`, by which ranks are taken out of order.
+    /// The step from the rank of a flow to the rank of the flow that begins next, modulo `count`. It has no
+    /// common divisor with `count`, so that each rank has its turn once, but not in order.
     stride: u64,
-    /// The time in nanoseconds from the first packet of a flow to its last, and the time between the first
-    /// packets of two flows.
+    /// The planned time from the first packet of a flow to its last packet, and the mean time between the
+    /// first packets of two consecutive flows of the group; both in nanoseconds.
     lasts: f64,
     every: f64,
 }
@@ -358,16 +369,17 @@ impl Group {
 struct Flow {
     number: u32,
     kind: u8,
-    /// The number of packets that are left, in the flow and in its current train.
+    /// The number of packets that are still to be sent: of the flow, and of its current train.
     left: u64,
     train: u64,
     /// True if the packets of the current train have payload.
     has_payload: bool,
-    /// True if the packets of the current train are back to back.
+    /// True if all packets of the current train are back to back.
     is_fast: bool,
-    /// The time at which the flow ends, in nanoseconds.
+    /// The planned time of the last packet of the flow, in nanoseconds.
     end: f64,
-    /// The number of packets that were sent, and the TCP sequence and acknowledgment numbers of the next.
+    /// The number of packets that the flow has sent, and the TCP sequence and acknowledgment numbers of its
+    /// next packet.
     sent: u32,
     sequence: u32,
     acknowledged: u32,
@@ -375,7 +387,8 @@ struct Flow {
     bytes: u16,
 }
 
-/// An event: a group begins a flow, or the flow in a place of the table sends a packet.
+/// An event: the group with this index in `groups` begins its next flow, or the flow with this index in
+/// `flows` sends its next packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Begin(u32),
@@ -388,7 +401,7 @@ pub struct CampusGenerator {
     random: Rng,
     laws: Vec<Law>,
     groups: Vec<Group>,
-    /// The number of packets of the trace, and of flows that have begun.
+    /// The number of packets of the whole trace, and the number of flows that have begun so far.
     packets: u64,
     begun: u32,
     flows: Vec<Flow>,
@@ -432,8 +445,8 @@ fn shapes(direction: CampusDirection, packets: f64) -> [(u64, Shape); 4] {
     all.map(|(flows, shape)| (((flows * scale).round() as u64).max(1), shape))
 }
 
-/// The share of its time for which a flow is alive on average. The last train of a flow comes at a random
-/// time.
+/// The mean time from the first to the last packet of a flow, divided by the time that is planned for the
+/// flow. It is below 1, because the last train of a flow comes at a random time before the planned end.
 const KEPT: f64 = 0.9;
 
 /// Returns the mean number of trains of a flow of this group.
@@ -441,7 +454,7 @@ fn trains(law: &Law, group: &Group, direction: CampusDirection) -> f64 {
     law.size(group.middle()) / group.kind.sending(direction).mean_length()
 }
 
-/// The power of the size of a flow with which the time grows that it is alive.
+/// The exponent by which the time that a flow is alive grows with its number of packets.
 const LIFETIME_POWER: f64 = 0.5;
 
 impl CampusGenerator {
@@ -454,8 +467,9 @@ impl CampusGenerator {
             return Err(CampusError::Packets(campus.packets));
         }
         let direction = campus.direction;
-        // Few flows cannot have all requested properties. Then their packets are too many or too few, and the
-        // number of flows is adapted.
+        // A law with few flows cannot have all requested properties, so that the trace would have too many or
+        // too few packets. The assumed number of packets, from which the numbers of flows follow, is
+        // therefore adapted in a few steps.
         let mut assumed = campus.packets as f64;
         let mut laws: Vec<Law> = Vec::new();
         for _ in 0..5 {
@@ -478,8 +492,9 @@ impl CampusGenerator {
                 groups.push(group);
             }
         }
-        // A flow lasts at least as long as its trains need, and at most as long as the trace. The factor of
-        // all times is searched for with which the requested number of flows is alive.
+        // A flow lasts at least as long as its trains need, and at most as long as the trace. The search
+        // below finds the factor for the times of all flows with which the requested number of flows is
+        // alive.
         let needs = |group: &Group| match group.lasts > 0.0 {
             true => trains(&laws[group.kind as usize], group, direction) * ROUND_NS,
             false => 0.0,
@@ -502,7 +517,9 @@ impl CampusGenerator {
         let lengths: Vec<f64> = groups.iter().map(|group| lasts(group, high)).collect();
         let mut events = BinaryHeap::new();
         for ((place, group), length) in groups.iter_mut().enumerate().zip(lengths) {
-            // The last of n rounds at uniform times is on average at n of n + 1 parts of the time.
+            // If n rounds begin at uniformly distributed times, the last of them begins on average after n /
+            // (n + 1) of the whole time. The time of a flow is lengthened by the factor (n + 1) / n to make
+            // up for this.
             let rounds = (trains(&laws[group.kind as usize], group, direction) / TRAINS_PER_ROUND).max(1.0);
             group.lasts = (length * (1.0 + 1.0 / rounds)).min(nanoseconds);
             group.every = (nanoseconds - group.lasts) / group.count as f64;
@@ -540,7 +557,7 @@ impl CampusGenerator {
         self.packets
     }
 
-    /// Begins the next flow of a group at this time in nanoseconds.
+    /// Begins the next flow of the group with index `place` in `groups`. `now` is the time in nanoseconds.
     fn begin(&mut self, place: u32, now: u64) {
         let group = &mut self.groups[place as usize];
         let rank = group.first + group.begun * group.stride % group.count;
@@ -574,7 +591,8 @@ impl CampusGenerator {
         self.events.push(Reverse((now, Event::Send(place))));
     }
 
-    /// Sends the next packet of a flow, and draws the time of the packet after it.
+    /// Returns the next packet of the flow with index `place` in `flows`, and draws the time of the packet
+    /// after it. `now` is the time in nanoseconds.
     fn send(&mut self, place: u32, now: u64) -> Vec<u8> {
         let mut flow = std::mem::take(&mut self.flows[place as usize]);
         let kind = KINDS[usize::from(flow.kind)];
@@ -610,7 +628,8 @@ impl CampusGenerator {
                 if rest / trains > ROUND_NS && self.random.f64() > 1.0 / TRAINS_PER_ROUND {
                     ROUND_NS / 2.0 + exponential(&mut self.random, ROUND_NS / 2.0)
                 } else {
-                    // The rounds that are left begin at uniform times, and this is the first of them.
+                    // The next train begins a round. The remaining rounds of the flow begin at uniformly
+                    // distributed times in the remaining time; the draw gives the earliest of these times.
                     let rounds = match rest / trains > ROUND_NS {
                         true => (trains / TRAINS_PER_ROUND).max(1.0),
                         false => trains,
@@ -626,7 +645,7 @@ impl CampusGenerator {
         frame
     }
 
-    /// Returns the source and the destination of a flow.
+    /// Returns the source and the destination of the flow with this number.
     fn ends(&self, number: u32, kind: Kind) -> (SocketAddr, SocketAddr) {
         let scattered = number.wrapping_mul(0x02c1_b3c7) & (MOST_FLOWS - 1);
         let (host, port) = (scattered & 0xffff, 1024 + (scattered >> 16) as u16);
@@ -656,7 +675,8 @@ impl CampusGenerator {
 
     /// Makes the next packet of a flow.
     fn frame(&mut self, flow: &mut Flow, kind: Kind) -> Vec<u8> {
-        /// The bytes of the headers of Ethernet and IPv4; the bytes of TCP's header with time stamps.
+        /// The lengths in bytes of headers: `LOWER` of Ethernet and IPv4 together, `TCP` of TCP with time
+        /// stamps, `UDP` of UDP.
         const LOWER: usize = 34;
         const TCP: usize = 32;
         const UDP: usize = 8;
@@ -693,7 +713,7 @@ fn time_stamps(value: u32) -> [u8; 12] {
     [1, 1, 8, 10, a, b, c, d, 0, 0, 0, 0]
 }
 
-/// Returns a number without a common divisor with `count`, near its golden section.
+/// Returns a number near 0.618 times `count` (the golden ratio) that has no common divisor with `count`.
 fn stride(count: u64) -> u64 {
     let coprime = |&candidate: &u64| {
         let (mut a, mut b) = (count, candidate);

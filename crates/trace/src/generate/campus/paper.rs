@@ -43,7 +43,8 @@ pub const TX: PaperFacts = PaperFacts {
 
 /// The mean SLF over 1 to 32 parts of the trace that are played at the same time (section 5.1).
 pub const SLF: f64 = 1.2;
-/// The mean SLF behind a Reframer that holds packets for a time in microseconds (section 5.1).
+/// The mean SLF behind a Reframer, as pairs of the time in microseconds for which the Reframer holds packets,
+/// and the SLF (section 5.1).
 pub const SLF_BEHIND: [(u64, f64); 3] = [(16, 1.9), (64, 2.9), (128, 3.3)];
 /// The numbers of parts of the trace that are played at the same time (section 5.1).
 pub const WINDOWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -52,10 +53,11 @@ pub const WINDOWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// to the second cloud (section 3.2, Figure 9).
 pub const BATCH_32_US: [u64; 2] = [6, 4];
 
-/// The most packets of a flow that come within one of the times of Figure 23 (section 3.2).
+/// The largest number of packets of one flow that come within one of the time windows of Figure 23 (section
+/// 3.2).
 pub const LARGEST_BATCH: u64 = 300;
 
-/// The factor by which order by flow can lower the number of switches between flows, at least (Figure 8).
+/// The smallest factor by which sorting packets by flow lowers the number of flow switches (Figure 8).
 pub const FEWER_SWITCHES: f64 = 5.0;
 
 /// The largest median in microseconds of the time between two packets of a flow that can be called "a few

@@ -465,7 +465,7 @@ impl Diagrams {
         numbers
     }
 
-    /// Returns the byte of the input packet at offset `place`.
+    /// Returns the symbolic byte of the input packet at offset `place`.
     pub fn input(&self, place: i32) -> Byte {
         std::array::from_fn(|bit| self.symbol(Symbol::Input(place, 7 - bit as u8)))
     }

@@ -90,8 +90,8 @@ impl Streams {
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
         let copies = come_twice(d, inputs.values().flatten());
         if element.loop_id.is_some() {
-            // On a loop, later arrivals are not known yet, so the stream counts as different from all
-            // others.
+            // On a loop, it is not known yet which packets will arrive later, so this stream of packets
+            // counts as different from all others.
             term.numbers.extend(salt);
             term.numbers.push(node as i64);
         } else if !copies {
