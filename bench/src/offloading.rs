@@ -18,7 +18,7 @@ use crate::{Pair, Row, Settings, median, source};
 
 /// A way to distribute the chain over workers.
 struct Variant {
-    /// Where the Reframer is: `none`, `chain`, or `beside` on a worker of its own.
+    /// The place of the Reframer: `none`, in the `chain`, or on a worker of its own (`own worker`).
     reframer: &'static str,
     threads: usize,
 }
@@ -26,7 +26,7 @@ struct Variant {
 const VARIANTS: [Variant; 5] = [
     Variant { reframer: "none", threads: 1 },
     Variant { reframer: "chain", threads: 1 },
-    Variant { reframer: "beside", threads: 2 },
+    Variant { reframer: "own worker", threads: 2 },
     Variant { reframer: "none", threads: 2 },
     Variant { reframer: "chain", threads: 2 },
 ];
@@ -92,7 +92,7 @@ const FRAME: usize = 64;
 
 /// Runs a configuration, whose source is named `nic`, until the run ends.
 fn once(text: &str, variant: &Variant) -> Result<Finished, String> {
-    let offloaded: &[&str] = if variant.reframer == "beside" { &["Reframer"] } else { &[] };
+    let offloaded: &[&str] = if variant.reframer == "own worker" { &["Reframer"] } else { &[] };
     let (plan, copies) = offloading(text.to_string(), variant.threads, None, &registry(), offloaded)?;
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;

@@ -309,6 +309,9 @@ fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuil
 /// If it does not: the message for the user.
 fn check_offload(args: &Args) -> Result<(), String> {
     match args.offload.is_empty() {
+        _ if args.offload.iter().any(|name| name.trim().is_empty()) => {
+            Err("--offload takes names of elements or classes, such as Reframer".into())
+        }
         false if args.threads < 2 => {
             Err("--offload takes a worker of its own: give --threads 2 or more".into())
         }

@@ -286,8 +286,22 @@ fn an_offloaded_mechanism_has_a_worker_for_itself() {
         assert!(taken("worker 0").contains("took 3000 over, handed 0 over"), "{table}");
         assert!(taken("worker 1").contains("took 0 over, handed 3000 over"), "{table}");
     }
+    // The table of the parked payloads, which has no ports, serves all workers.
+    let slicer = ["run", "configs/slicer.click", "--clock", "trace", "-H", "payloads.sliced"];
+    let [one, two] = [&[][..], &["--threads", "2", "--offload", "Slice"]].map(|options| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.current_dir(root).args([&slicer[..], options].concat()).output().unwrap();
+        assert_eq!(status(&output), 0, "{}", err(&output));
+        out(&output)
+    });
+    assert!(
+        one == two && one.lines().any(|line| line.parse().is_ok_and(|sliced: u64| sliced > 0)),
+        "{one} {two}"
+    );
     for (options, said) in [
-        (&["--offload", "Reframer"][..], "--offload takes a worker of its own: give --threads 2 or more"),
+        (&["--offload", "", "--threads", "2"][..], "--offload takes names of elements or classes"),
+        (&["--offload", "Reframer"], "--offload takes a worker of its own: give --threads 2 or more"),
         (
             &["--offload", "Reframer", "--threads", "2", "--steering", "spray"],
             "--offload is for --steering rss; `spray`, `flowlet` and `auto` use all workers",

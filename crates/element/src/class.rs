@@ -153,6 +153,9 @@ pub struct Notes {
     /// True if the element uses an outside object that exists only once, such as a file or a socket, also if
     /// it passes packets on. Such an element works at one worker only.
     pub is_outside: bool,
+    /// True if the element is a source that works only at the workers at which other elements of its
+    /// interface do, such as elements that send by its sockets.
+    pub is_paired: bool,
     /// True if the element's arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,
     /// The condition under which the element has a task ([`Element::run`]).
@@ -186,6 +189,7 @@ impl Notes {
         has_own_key: false,
         is_live: false,
         is_outside: false,
+        is_paired: false,
         runs_script: false,
         task: Task::Never,
     };

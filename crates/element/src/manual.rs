@@ -135,9 +135,10 @@ impl Page {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "//! # Strip\n//! Removes bytes\n//! from the front.\n//!\n//! More.\n//!\n//! ## Arguments\n\
-        //! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both,\n//!   or one.\n//!\n//! ## Example\n//! ```click\n\
-        //! # not a title\n//! Idle -> Strip(14) -> Discard\n//! ```\n\nuse std;\n//! not this\n";
+    const SOURCE: &str = "//! # Strip\n//! Removes bytes\n//! from the front.\n//!\n//! More.\n//!\n\
+        //! ## Arguments\n//! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both,\n//!   or one.\n\
+        //!\n//! ## Example\n//! ```click\n//! # not a title\n//! Idle -> Strip(14) -> Discard\n//! ```\n\n\
+        use std;\n//! not this\n";
 
     #[test]
     fn a_block_is_taken_apart() {

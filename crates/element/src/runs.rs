@@ -269,9 +269,10 @@ impl Core {
         self.last_run
     }
 
-    /// Replaces the run numbers of packets that another worker has handed over, in the order in which that
-    /// worker sent them, by run numbers of this worker. Each worker numbers its runs from 1 on, so without
-    /// this, packets of two workers might have the same run number by chance.
+    /// Gives each run of a batch a new number of this worker, before the packets go to another worker and
+    /// when they have come from one. Each worker numbers its runs from 1 on, so packets of two workers may
+    /// have the same number by chance. Packets of two batches of one worker may have the same number because
+    /// they were one run before they went different ways; they may belong to different flows now.
     #[inline]
     pub fn renumber_runs(&mut self, batch: &mut Batch) {
         if self.facts.runs.is_empty() {

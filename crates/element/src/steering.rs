@@ -58,10 +58,16 @@ impl Owners<'_> {
         Owners { dispatch, last: None }
     }
 
-    /// Returns the worker that the next packet belongs to ([`Dispatch::worker_of`]).
+    /// Returns the worker that the next packet belongs to ([`Dispatch::worker_of`]). `framed` is a worker if
+    /// the packet has come to the worker to which the headers in its frame belong, and is this worker.
     #[inline]
-    pub fn worker_of(&mut self, packet: &Packet) -> usize {
+    pub fn worker_of(&mut self, packet: &Packet, framed: Option<usize>) -> usize {
         let flow = plain_flow(packet);
+        if let (Some(here), Some(_)) = (framed, flow)
+            && packet.is_marked_in_frame()
+        {
+            return here;
+        }
         if let Some((last, owner)) = self.last
             && flow == Some(last)
         {

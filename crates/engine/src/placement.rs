@@ -14,8 +14,7 @@
 //! The user can have elements offloaded ([`Plan::offload`](crate::Plan::offload)), so that their work takes
 //! no time of the workers that do the rest. The last worker then does the work of the offloaded elements. It
 //! also does the work upstream of them, as far as this is the work of sources and of elements without state:
-//! packets then go to the other workers only once. No flow belongs to the last worker, and it has no other
-//! work.
+//! packets then go to the other workers only once. No flow belongs to the last worker.
 //!
 //! The result is an [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
 
@@ -28,7 +27,8 @@ use crate::plan::Plan;
 /// The workers that do an element's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementWorkers {
-    /// Every worker to which flows belong ([`Plan::owners`](crate::Plan::owners)), for any packet.
+    /// Every worker, for any packet. An interface receives only at workers to which flows belong
+    /// ([`Plan::owners`](crate::Plan::owners)).
     Everywhere,
     /// Every worker to which flows belong, each for the packets of flows whose home it is.
     Owner,
@@ -47,6 +47,10 @@ pub struct Placement {
     pub reasons: Vec<Option<String>>,
     /// The number of workers to which flows belong: all workers, or all but the last.
     owners: usize,
+    /// The number of workers.
+    workers: usize,
+    /// For each element, true if it is a source.
+    receives: Vec<bool>,
     /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at that
     /// thread's worker, unless the next element works for the flows of each worker, or at another worker.
     assigned: Vec<bool>,
@@ -111,6 +115,10 @@ impl Placement {
             places: vec![ElementWorkers::Everywhere; plan.len()],
             reasons: vec![None; plan.len()],
             owners: plan.owners(workers),
+            workers,
+            receives: (0..plan.len())
+                .map(|id| plan.inputs[id].is_empty() && !plan.outputs[id].is_empty())
+                .collect(),
             assigned: vec![false; plan.len()],
             sorted: vec![true; plan.len()],
             framed: vec![false; plan.len()],
@@ -141,6 +149,7 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
+        placement.offload(plan, effects, workers - 1);
         // If an element uses the state of other elements, or acts for other elements, and one of those works
         // on one worker only, the element works on the same worker, unless the user has assigned the element
         // to a thread.
@@ -156,7 +165,6 @@ impl Placement {
                 placement.reasons[id] = Some(format!("it {why} '{name}'"));
             }
         }
-        placement.offload(plan, effects, workers - 1);
         if placement.is_spread {
             placement.meets_boards =
                 (0..plan.len()).map(|id| placement.find_boards(plan, effects, id)).collect();
@@ -166,34 +174,45 @@ impl Placement {
         placement
     }
 
-    /// Gives the offloaded elements, and what is upstream of them, to the worker `last`. Going upstream ends
-    /// at elements with state that packets write, and at elements that the user has assigned to a thread. An
-    /// element that shares its state with others stays beside them.
+    /// Gives the offloaded elements, and what is upstream of them, to the worker `last`. Elements whose state
+    /// an offloaded element uses, or for which it acts, are offloaded with it. Going upstream ends at
+    /// elements with state that packets write, at elements that the user has assigned to a thread, at
+    /// interfaces that also take packets, and at elements that belong to others
+    /// ([`Notes::is_paired`](element::class::Notes), [`Effects::beside`]).
     fn offload(&mut self, plan: &Plan, effects: &[Effects], last: usize) {
-        let mut is_bound = vec![false; plan.len()];
+        let mut is_bound: Vec<bool> = plan.classes.iter().map(|class| class.notes.is_paired).collect();
         for (id, effects) in effects.iter().enumerate() {
             for &other in effects.beside.iter().chain(&effects.replaces) {
                 (is_bound[id], is_bound[other]) = (true, true);
             }
         }
-        let mut next = plan.offloaded.clone();
-        while let Some(id) = next.pop() {
-            let is_offloaded = plan.offloaded.contains(&id);
-            let goes = match self.places[id] {
-                _ if self.assigned[id] => false,
-                _ if is_offloaded => true,
-                ElementWorkers::Everywhere => !is_bound[id],
-                ElementWorkers::One(place) => place != last && plan.inputs[id].is_empty() && !is_bound[id],
-                ElementWorkers::Owner => false,
-            };
-            if !goes || self.places[id] == ElementWorkers::One(last) {
-                continue;
+        let mut is_offloaded = vec![false; plan.len()];
+        let mut named = plan.offloaded.clone();
+        while let Some(id) = named.pop() {
+            if !self.assigned[id] && !std::mem::replace(&mut is_offloaded[id], true) {
+                self.places[id] = ElementWorkers::One(last);
+                self.reasons[id] = Some("it is offloaded".into());
+                named.extend(effects[id].beside.iter().chain(&effects[id].replaces));
             }
-            self.places[id] = ElementWorkers::One(last);
-            let reason =
-                if is_offloaded { "it is offloaded" } else { "its packets go to an offloaded element" };
-            self.reasons[id] = Some(reason.into());
-            next.extend(plan.backward[id].iter().flatten().map(|&(from, _)| from));
+        }
+        let mut next: Vec<_> = (0..plan.len()).filter(|&id| is_offloaded[id]).collect();
+        let mut is_done = is_offloaded;
+        while let Some(id) = next.pop() {
+            for &(from, _) in plan.backward[id].iter().flatten() {
+                let is_source = plan.inputs[from].is_empty();
+                let makes = effects[from].emits.iter().any(|emit| !emit.is_copy());
+                let moves = match self.places[from] {
+                    _ if self.assigned[from] || is_bound[from] => false,
+                    ElementWorkers::Everywhere => is_source || !makes,
+                    ElementWorkers::One(_) => is_source,
+                    ElementWorkers::Owner => false,
+                };
+                if moves && !std::mem::replace(&mut is_done[from], true) {
+                    self.places[from] = ElementWorkers::One(last);
+                    self.reasons[from] = Some("its packets go to an offloaded element".into());
+                    next.push(from);
+                }
+            }
         }
     }
 
@@ -216,13 +235,15 @@ impl Placement {
                     }
                 }
             }
+            let is_named = |id| self.owners < self.workers && plan.offloaded.contains(&id);
             let strictness = |place| match place {
                 ElementWorkers::Everywhere => (0, 0),
                 ElementWorkers::Owner => (1, 0),
                 ElementWorkers::One(worker) => (2, usize::MAX - worker),
             };
-            let Some(&leader) =
-                group.iter().max_by_key(|&&id| (self.assigned[id], strictness(self.places[id])))
+            let Some(&leader) = group
+                .iter()
+                .max_by_key(|&&id| (self.assigned[id], is_named(id), strictness(self.places[id])))
             else {
                 continue;
             };
@@ -336,6 +357,8 @@ impl Placement {
         match self.places[to] {
             ElementWorkers::One(there) => Way::To(there),
             ElementWorkers::Owner => Way::ToOwner,
+            // Elements downstream rely on packets being at the home that their frame names.
+            ElementWorkers::Everywhere if self.framed[to] && !self.sorted[to] => Way::ToOwner,
             ElementWorkers::Everywhere => Way::Here,
         }
     }
@@ -438,7 +461,8 @@ impl Placement {
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
         match self.places[id] {
             ElementWorkers::One(place) => place == worker,
-            ElementWorkers::Everywhere | ElementWorkers::Owner => worker < self.owners,
+            ElementWorkers::Everywhere => worker < self.owners || !self.receives[id],
+            ElementWorkers::Owner => worker < self.owners,
         }
     }
 }

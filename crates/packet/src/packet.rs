@@ -457,9 +457,9 @@ impl Packet {
         (at <= const { SLOT_STRIDE - N }).then(|| unsafe { &*meta.base.as_ptr().add(at).cast() })
     }
 
-    /// True if the packet's network header is marked directly after an Ethernet header without tags, whose type
-    /// is IPv4 and which is at the start of the bytes that the packet had when it was received or made. So the
-    /// frame and the mark name the same header.
+    /// True if the packet's network header is marked directly after an Ethernet header without tags, whose
+    /// type is IPv4 and which is at the start of the bytes that the packet had when it was received or made.
+    /// So the frame and the mark name the same header.
     #[inline]
     pub fn is_marked_in_frame(&self) -> bool {
         const TYPE: usize = 12;

@@ -53,7 +53,7 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_host.rs"),
-    notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, is_live: true, is_paired: true, ..Notes::NONE },
     // Initialized ahead of ToHost, which looks for the interface.
     phase: ConfigurePhase::Service,
     args: &[

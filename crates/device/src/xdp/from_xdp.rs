@@ -106,7 +106,14 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_xdp.rs"),
-    notes: Notes { task: Task::Always, has_queues: true, has_own_key: true, is_live: true, ..Notes::NONE },
+    notes: Notes {
+        task: Task::Always,
+        has_queues: true,
+        has_own_key: true,
+        is_live: true,
+        is_paired: true,
+        ..Notes::NONE
+    },
     // Initialized ahead of ToXDP, which sends by the queues that this element opens.
     phase: ConfigurePhase::Service,
     args: &[

@@ -184,6 +184,8 @@ impl Exchange {
         to: Target,
         mut batch: Batch,
     ) -> Batch {
+        // Packets of two batches become neighbours in a ring, and must not have the same run number.
+        core.renumber_runs(&mut batch);
         let Core { counters, pool, facts, now, .. } = core;
         if !facts.flow_marks.is_empty() {
             // A flow mark names a flow in this worker's tables only, so it has no meaning at another
@@ -225,10 +227,8 @@ impl Exchange {
             }
             (Way::ToOwner | Way::Spread | Way::Stay, _) => {
                 let mut owners = Owners::new(dispatch);
-                let worker = |packet: &mut Packet| match origin.is_framed && packet.is_marked_in_frame() {
-                    true => (*me, 0),
-                    false => (owners.worker_of(packet), 0),
-                };
+                let here = origin.is_framed.then_some(*me);
+                let worker = |packet: &mut Packet| (owners.worker_of(packet, here), 0);
                 rings.stage(batch, to, worker, &mut lost);
             }
         }

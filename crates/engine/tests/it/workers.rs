@@ -576,3 +576,60 @@ fn packets_that_are_marked_in_their_frame_are_sorted_once() {
         }
     }
 }
+
+/// A firewall behind two translators, between which a run of packets is parted by a field that does not
+/// identify a flow. The packets come to the firewall by a ring.
+#[test]
+fn packets_that_left_a_run_by_different_ways_are_no_run_behind_a_ring() {
+    let packets = (0..64).map(|number: u8| {
+        let frame = Builder::udp(([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 53).into());
+        let mut bytes = frame.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[1; 8]).unwrap();
+        // Every other four packets have another type of service.
+        bytes[15] = number & 4;
+        bytes[24..26].fill(0);
+        let sum = bytes[14..34]
+            .chunks(2)
+            .fold(0, |sum, pair| sum + u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum = (sum & 0xffff) + (sum >> 16);
+        bytes[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        TestPacket { bytes, time: element::Timestamp(1), annotations: [0; 48], headers: [None; 3] }
+    });
+    let packets: Vec<_> = packets.collect();
+    for (assigned, offloaded) in [("", &["first", "nat"][..]), ("rules 1", &[])] {
+        let exchange = offer(vec![packets.clone()]);
+        let text = format!(
+            "StaticThreadSched({assigned}); TestSource({exchange}, 0) -> CheckIPHeader(14) -> first :: FlowCounter
+                -> tos :: IPClassifier(ip tos 0, -) -> nat :: IPRewriter(pattern 1.1.1.1 1024-65535 - - 0 0)
+                -> rules :: IPFilter(allow src host 1.1.1.1, deny all) -> TestSink({exchange}, 0);
+            tos[1] -> rules"
+        );
+        let run = TestRun { offloaded, ..TestRun::trace().on(2) };
+        run.text(&text, &[]).unwrap();
+        assert_eq!(collect(exchange).len(), 32, "{assigned}{offloaded:?}");
+    }
+}
+
+#[test]
+fn an_offloaded_element_takes_along_what_shares_its_state_and_leaves_assigned_elements() {
+    // The translator of ICMP errors uses the mappings of the offloaded translator.
+    let text = "SOURCE -> MarkIPHeader(14) -> rw :: IPRewriter(pattern 1.1.1.1 1024-65535 - - 0 1) -> e :: ICMPError(2.2.2.2,
+        unreachable, host) -> StoreIPAddress(192.168.0.1, src) -> SetIPChecksum -> icmp :: ICMPRewriter(rw) -> SINK;
+        rw[1] -> Discard";
+    let mut counts = Vec::new();
+    for (workers, offloaded) in [(1, &[][..]), (2, &[]), (2, &["rw"]), (2, &["icmp"])] {
+        let run = TestRun { offloaded, ..TestRun::trace().on(workers) };
+        let exchange = offer(vec![packets()]);
+        let text = text.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
+        let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
+        let outcome = run.text(&text, &[]).unwrap();
+        assert!(outcome.report.balances());
+        counts.push(collect(exchange).len());
+    }
+    assert!(counts[0] > 0 && counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    // The second source, its queue and its task are at the worker of the offloaded element.
+    let text = "StaticThreadSched(other 1); SOURCE -> n :: Null -> SINK;
+        other :: InfiniteSource(LIMIT 40, STOP false) -> Queue -> DelayUnqueue(1ms) -> count :: Counter -> Discard";
+    let (outcome, seen) = run(TestRun::trace().on(2).offload(&["n"]), text, &["count.count"]);
+    assert_all_in_order(&seen);
+    assert_eq!(outcome.values[0].as_deref(), Ok("40"));
+}
