@@ -127,7 +127,9 @@ pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
                     Order::Restores => {}
                     _ if std::mem::replace(&mut seen[to], true) => {}
                     // An element that holds packets per flow changes the order within a flow only by the
-                    // packets' own sequence numbers, so it does no harm.
+                    // packets' own sequence numbers, so it does no harm. Nor does it if its flows are those
+                    // in tunnels, or connections of QUIC: other elements restore the order of TCP, outside
+                    // of tunnels.
                     Order::MayReorder if effects[to].hold != Hold::PerFlow => found.push((to, id)),
                     _ => open.push(to),
                 }

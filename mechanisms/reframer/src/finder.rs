@@ -15,8 +15,18 @@
 //!   outer addresses: all packets between these wait with it, in tunnels or not. If an inner pair and then
 //!   the outer pair hold packets, new packets join the outer pair, whose list began later, so that it also
 //!   leaves later: both wait for the same time, and of two such lists the older leaves first.
-//! - Packets with sequence numbers of GRE or GTP-U are not told apart within their tunnel, because receivers
-//!   put them in order, or drop late packets.
+//! - A packet with a sequence number of GRE or GTP-U must neither overtake packets of its tunnel nor be
+//!   overtaken, because receivers put packets in order, or drop late ones, and because a sender may number
+//!   some packets of an inner flow only. So it has the pair key of its tunnel: all packets of the tunnel wait
+//!   with it. This is simpler than one flow for the tunnel from the first such packet on, for which the
+//!   element would have to remember tunnels; the price is that MAX_BURST does not end its bursts.
+//!
+//! The pair keys of a packet are those of the outer addresses, of the tunnel, and of the inner addresses. If
+//! several of their lists hold packets, each began later than those of the keys after it, because a packet
+//! joins the first list that it finds. So the argument above holds for all three.
+//!
+//! In GTP-U, content that is no plausible IP packet, such as Ethernet, is one flow per tunnel. What is not
+//! plausible in an inner flow, such as a packet with a wrong checksum, may change places with the flow.
 //!
 //! The key of a flow of QUIC has the five-tuple and the destination connection id. A connection may show
 //! several ids, one after the other: a random one in the first long headers, then ids that the server chose.
@@ -96,17 +106,18 @@ impl Finder {
 
     /// Returns the pair keys of a packet. While the list of a pair key holds packets, which are packets whose
     /// flow is unknown and those that wait with them, the packet must wait in the same list. The first pair
-    /// key is that of the outer addresses; the second is that of the inner addresses of a packet in a tunnel,
-    /// or of the five-tuple of a QUIC packet.
-    pub fn pairs(&self, packet: &Packet) -> [Option<FlowKey>; 2] {
-        let inner = if self.is_watching() { self.inner_pair(packet) } else { None };
-        [key::pair(packet), inner]
+    /// key is that of the outer addresses, the second that of the tunnel, and the third that of the inner
+    /// addresses of a packet in a tunnel, or of the five-tuple of a QUIC packet.
+    pub fn pairs(&self, packet: &Packet) -> [Option<FlowKey>; 3] {
+        let [tunnel, inner] =
+            if self.is_watching() { self.inner_pairs(packet).unwrap_or_default() } else { [None; 2] };
+        [key::pair(packet), tunnel, inner]
     }
 
     /// Finds what a packet carries in a tunnel, if TUNNELS is set; otherwise the result is
     /// [`Inside::Nothing`].
     fn inside<'p>(&self, ip: &'p [u8], layers: &Layers, packet: &Packet) -> Inside<'p> {
-        if self.tunnels { tunnel::inside(ip, layers, is_cut(packet)) } else { Inside::Nothing }
+        if self.tunnels { tunnel::inside(ip, layers, is_cut(packet, layers)) } else { Inside::Nothing }
     }
 
     /// Finds the QUIC connection id of a packet, if QUIC_ID is set; otherwise the result is
@@ -124,14 +135,18 @@ impl Finder {
         let layers = Layers::locate(frame.ip, LinkType::RawIp);
         match self.inside(frame.ip, &layers, packet) {
             Inside::Packet { tunnel, ip, vlans } => {
-                let inner = Inner::of(ip, vlans, is_cut(packet))?;
+                let inner = Inner::of(ip, vlans, is_cut(packet, &layers))?;
                 let Identity { kind, flags, .. } = inner.identity;
-                let key = self.key(outer, tunnel, Some(inner));
+                let key = self.key(outer, tunnel, inner);
                 Some(Located { key, kind, flags })
             }
             Inside::Whole(tunnel) => {
-                let key = self.key(outer, tunnel, None);
+                let key = self.key(outer, tunnel, Inner::NONE);
                 Some(Located { key, kind: FlowKind::Tunnel, flags: 0 })
+            }
+            Inside::Numbered(tunnel) => {
+                let key = self.key(outer, tunnel, Inner::ALL);
+                Some(Located { key, kind: FlowKind::Pair, flags: 0 })
             }
             Inside::Unknown => {
                 let key = outer.pair(0);
@@ -148,18 +163,23 @@ impl Finder {
         }
     }
 
+    /// Returns the pair keys of a packet after the first ([`pairs`](Self::pairs)).
     #[inline(never)]
-    fn inner_pair(&self, packet: &Packet) -> Option<FlowKey> {
+    fn inner_pairs(&self, packet: &Packet) -> Option<[Option<FlowKey>; 2]> {
         let frame = key::frame(packet)?;
         let outer = Outer { addresses: key::addresses(frame.ip)?, vlans: frame.vlans };
         let layers = Layers::locate(frame.ip, LinkType::RawIp);
         match self.inside(frame.ip, &layers, packet) {
             Inside::Packet { tunnel, ip, vlans } => {
-                let inner = Inner { identity: PAIR, protocol: 0, ..Inner::of(ip, vlans, is_cut(packet))? };
-                Some(self.key(outer, tunnel, Some(inner)))
+                let inner = Inner::of(ip, vlans, is_cut(packet, &layers))?;
+                let inner = Inner { identity: PAIR, protocol: 0, ..inner };
+                Some([self.key(outer, tunnel, Inner::ALL), self.key(outer, tunnel, inner)].map(Some))
+            }
+            Inside::Whole(tunnel) | Inside::Numbered(tunnel) => {
+                Some([Some(self.key(outer, tunnel, Inner::ALL)), None])
             }
             Inside::Nothing if self.quic(frame.ip, &layers) != Quic::Nothing => {
-                Some(outer.pair(ports(frame.ip, &layers)?))
+                Some([None, Some(outer.pair(ports(frame.ip, &layers)?))])
             }
             _ => None,
         }
@@ -173,9 +193,9 @@ impl Finder {
         FlowKey::inside((ports, FlowKind::Quic, outer.vlans), exact, [addresses, a, b, c])
     }
 
-    /// Returns the key of a flow in a tunnel; without `inner`, the key of the tunnel as a whole.
-    fn key(&self, outer: Outer, tunnel: Tunnel, inner: Option<Inner>) -> FlowKey {
-        let Inner { identity, addresses, vlans, protocol } = inner.unwrap_or(Inner::NONE);
+    /// Returns the key of a flow in a tunnel.
+    fn key(&self, outer: Outer, tunnel: Tunnel, inner: Inner) -> FlowKey {
+        let Inner { identity, addresses, vlans, protocol } = inner;
         // Bits 0 to 34 are the number of the tunnel, bits 35 to 58 the two VLAN identifiers of the inner
         // packet.
         let word = tunnel.number() | u64::from(vlans) << 35;
@@ -214,10 +234,10 @@ impl Key for Part {
 }
 
 /// True if the headers of a packet may go on after the bytes in which they are searched: the packet has more
-/// than [`FLOW_HEADERS`] bytes, or more than one slot.
-fn is_cut(packet: &Packet) -> bool {
+/// than [`FLOW_HEADERS`] bytes, or more than one slot, or it was truncated. `layers` are its outer headers.
+fn is_cut(packet: &Packet, layers: &Layers) -> bool {
     let bytes = packet.header(Base::Network).unwrap_or(packet.data());
-    bytes.len() > FLOW_HEADERS.into() || packet.len() > packet.data().len()
+    layers.missing > 0 || bytes.len() > FLOW_HEADERS.into() || packet.len() > packet.data().len()
 }
 
 /// The addresses and VLANs of the outer packet, for packets in tunnels and QUIC packets.
@@ -258,6 +278,8 @@ impl Inner {
     /// The values that stand for the inner packet in the key of a flow that consists of all packets of a
     /// tunnel.
     const NONE: Inner = Inner { identity: PLAIN, addresses: Addresses::V4(0), vlans: 0, protocol: 0 };
+    /// The values that stand for the inner packet in the pair key of a tunnel.
+    const ALL: Inner = Inner { identity: PAIR, ..Inner::NONE };
 
     /// Finds the flow of a packet in a tunnel. Packets without a flow of their own are told apart by
     /// addresses and protocol.

@@ -356,6 +356,8 @@ pub struct Leaving {
     pub length: u32,
     /// The reason for which the values leave.
     pub reason: ReleaseReason,
+    /// The delay class in which the values waited. The flow may be in another one by the time they leave.
+    pub delay_class: u8,
 }
 
 impl Leaving {
@@ -599,9 +601,10 @@ impl<T> Lists<T> {
             Priority::LongestWait => first.0,
         };
         let length = flow.count_as_sent();
+        let delay_class = flow.note.delay_class;
         self.held -= length as usize;
         self.active -= 1;
-        Leaving { key, first, turn: self.leaving.len() as u32, flow: index, length, reason }
+        Leaving { key, first, turn: self.leaving.len() as u32, flow: index, length, reason, delay_class }
     }
 
     /// Moves a flow to another delay class. A flow that holds values stays where it is, because its list
@@ -740,7 +743,8 @@ impl<T> Lists<T> {
             let length = flow.count_as_sent();
             (values, lists) = (values + length as usize, lists + 1);
             let reason = ReleaseReason::Timeout;
-            let leaving = Leaving { key: came.0, first: came, turn: 0, flow: index, length, reason };
+            let leaving =
+                Leaving { key: came.0, first: came, turn: 0, flow: index, length, reason, delay_class: 0 };
             if let Some(values) = flow.values.get_mut(..length as usize) {
                 out.list(leaving, &mut flow.note, values, &flow.times);
             } else {

@@ -161,7 +161,10 @@ impl Output<Packet> for Outgoing<'_, '_> {
         self.statistics.release(leaving.reason, leaving.length, waited);
         if self.settings.delays.exist() {
             let longest = since(leaving.first, self.now);
-            self.statistics.see_class(note.delay_class, leaving.length, longest);
+            self.statistics.see_class(leaving.delay_class, leaving.length, longest);
+            if !self.settings.is_sampled(leaving.delay_class.into()) {
+                self.statistics.leave_out(leaving.reason, leaving.length);
+            }
         } else {
             self.statistics.see_burst(leaving.length);
         }
@@ -208,8 +211,8 @@ impl Output<Packet> for StateCollector<'_> {
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
         let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
-        let Leaving { first, length, .. } = leaving;
-        self.bursts.push(Burst { length, delay_class: note.delay_class, came: [first, last] });
+        let Leaving { first, length, delay_class, .. } = leaving;
+        self.bursts.push(Burst { length, delay_class, came: [first, last] });
     }
 }
 

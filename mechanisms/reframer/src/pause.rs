@@ -15,8 +15,8 @@ const PAUSE: u64 = 64 * SAMPLE;
 pub struct Pause {
     /// The number of packets that still pass in this pause; 0 while the element holds packets.
     left: u64,
-    /// The numbers of packets and bursts that had left when the sample began, without bypassing packets that
-    /// left at once, because their flows held no packets.
+    /// The numbers of packets and bursts that had left when the sample began, without those that do not count
+    /// ([`Statistics::sampled`]).
     start: (u64, u64),
 }
 
@@ -33,7 +33,7 @@ impl Pause {
     /// average.
     #[inline]
     pub fn begins(&mut self, statistics: &Statistics, least: f64) -> bool {
-        let (packets, bursts) = statistics.waiting();
+        let (packets, bursts) = statistics.sampled();
         let count = bursts.wrapping_sub(self.start.1);
         if count < SAMPLE {
             return false;
@@ -49,7 +49,7 @@ impl Pause {
     /// bursts that have left.
     #[inline]
     pub fn begin_sample(&mut self, statistics: &Statistics) {
-        self.start = statistics.waiting();
+        self.start = statistics.sampled();
     }
 
     /// Ends the pause, and begins a sample.

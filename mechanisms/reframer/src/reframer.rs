@@ -8,34 +8,41 @@
 //! of a run no packet is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
-//! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
-//! that arrive from the same source address to the same destination address in the same VLANs wait with it.
-//! These packets leave together, in order of arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO
-//! would release some of them sooner. So fragments keep their place in their flow, in any order of arrival,
-//! and no packet overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is
-//! the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
+//! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY, or for the
+//! longest delay if there are several (DELAYS, SLO). All packets that arrive from the same source address to
+//! the same destination address in the same VLANs wait with it. These packets leave together, in order of
+//! arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO would release some of them sooner. So
+//! fragments keep their place in their flow, in any order of arrival, and no packet overtakes a fragment.
+//! Packets between other hosts are not affected. An IPv6 fragment that is the whole packet (RFC 6946) counts
+//! as an unfragmented packet of its flow.
 //!
 //! With TUNNELS, the flow of a packet in a tunnel is the inner flow: its addresses and ports, its VLANs, the
 //! outer addresses, and the VNI, TEID or GRE key. This holds for VXLAN (UDP port 4789), GENEVE (6081), GTP-U
 //! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does
 //! not count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
-//! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets of a
-//! tunnel belong to their UDP flow or, without ports, to the tunnel. So do packets with sequence numbers of
-//! GRE or GTP-U, because receivers drop or sort packets that are late. BYPASS looks at the outer headers,
-//! except for its default, which means an inner SYN. REORDER and COMPRESS leave packets in tunnels alone. The
-//! default is false, because packets of one outer flow may change places, and because elements that see only
-//! the outer headers gain nothing.
+//! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets in
+//! VXLAN and GENEVE belong to their UDP flow, and those in other tunnels, such as Ethernet in GTP-U, to the
+//! tunnel. Receivers of GRE and GTP-U drop or sort packets by sequence numbers, so all packets of a tunnel
+//! wait with one that has such a number, in the header or in an extension header (PDCP, NR RAN container). If
+//! a tunnel gets another TEID or key without an end marker, new packets may overtake those of the old one.
+//! The filters of BYPASS and DELAYS look at the outer headers; the default of BYPASS means an inner SYN.
+//! REORDER and COMPRESS leave packets in tunnels alone. The default is false, because packets of one outer
+//! flow may change places, and because elements that see only the outer headers gain nothing.
 //!
 //! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that
 //! connections that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read
 //! in short headers, which do not contain its length. Packets of different ids may change places, which does
 //! no harm, because connections that share a five-tuple do not know of each other. Packets of one connection
-//! do not change places when its id changes: datagrams with long headers, whose first id is a random number
-//! of the client, and the first datagram with any id, are packets whose flow is unknown, and all packets of
-//! the five-tuple wait with them. The two directions are separate flows; datagrams from servers are told
+//! do not change places when its id changes to one that is not in the table: datagrams with long headers,
+//! whose first id is a random number of the client, and the first datagram with any id, are packets whose
+//! flow is unknown, and all packets of the five-tuple wait with them. A connection that returns to an id
+//! within ten seconds, or uses two in turn, may be reordered. All other datagrams to port 443 without the
+//! form of QUIC, such as those of a VPN, have an unknown flow too: they wait for the longest delay, without
+//! MAX_BURST, BYPASS and ELEPHANTS. The two directions are separate flows; datagrams from servers are told
 //! apart by five-tuple. After a migration the five-tuple is another one, and so is the flow. A length that is
 //! too small joins flows; one that is too large gives each packet a flow, so that packets wait for DELAY and
-//! fill the table of flows.
+//! fill the table of flows. Each id takes an entry of CAPACITY, and so does each five-tuple; datagrams with
+//! forged ids can fill the table.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -43,14 +50,16 @@
 //! `Reframer([DELAY, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
+//! - `DELAY`: the maximum time that a packet waits, unless DELAYS or SLO gives another; a number without a
+//!   unit is microseconds.
 //! - `DELAYS`: delays for classes of traffic, in quotes if there are several: filters in the language of
-//!   IPFilter, each with a delay after it, separated by commas. A packet waits for the delay of the first
-//!   filter that it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the
-//!   flow if all filters look only at protocol, ports and IPv4 addresses. With any other filter, the first
-//!   packet of each burst decides for the burst. So the order within a flow is kept, and a packet may wait
-//!   for the delay of another class. Packets whose flow is unknown wait for the longest of all delays. At
-//!   most 8 filters.
+//!   IPFilter, each with a delay after it, separated by commas, or `none`. A number without a unit is
+//!   microseconds. The delay may be longer than DELAY. A packet waits for the delay of the first filter that
+//!   it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the flow if all
+//!   filters look only at protocol, IPv4 addresses, and ports of TCP, UDP and SCTP, which with TUNNELS
+//!   excludes source ports. With any other filter, the first packet of each burst decides for the burst. So
+//!   the order within a flow is kept, and a packet may wait for the delay of another class. Packets whose
+//!   flow is unknown wait for the longest of all delays. At most 8 filters.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
 //!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
@@ -74,11 +83,13 @@
 //!   packets costs more than it saves. If 1024 bursts have fewer packets on average, the next 65,536 packets
 //!   pass at once, without a look-up of their flows; they do not count for ELEPHANTS and SLO. Then the
 //!   element holds packets again, and counts the next 1024 bursts. Packets that bypass and leave alone do not
-//!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
-//!   packets do not wait. Writing to a handler of an argument ends a pause.
+//!   count as bursts, nor do bursts whose delay is 0 by DELAYS or DELAY. With 1 or less the element never
+//!   pauses; nor does it with REORDER or COMPRESS, or if packets do not wait. Writing to a handler of an
+//!   argument ends a pause.
 //! - `TUNNELS`: true to tell flows in VXLAN, GENEVE, GTP-U, GRE and IP in IP apart by the inner headers.
-//! - `QUIC_ID`: the length in bytes of the connection ids that servers of QUIC choose, by which datagrams to
-//!   UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone.
+//! - `QUIC_ID`: the length in bytes, 1 to 20, of the connection ids that servers of QUIC choose, by which
+//!   datagrams to UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone. The
+//!   length is in a server's configuration, and in the long headers that it sends, as that of its source id.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -89,7 +100,8 @@
 //! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
 //!   arguments.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
-//! - `tunnels`, `quic_id`: the arguments. Writing them releases all packets first.
+//! - `tunnels`, `quic_id`: the arguments. Writing them releases all packets first. Checks of the order of
+//!   elements, and verification, rely on the arguments, not on values that are written later.
 //! - `delays`: the argument. Writing it releases all packets first, forgets all flows, and sets `burst_sizes`
 //!   and `burst_times` to zero.
 //! - `capacity`: the argument. Writing it releases all packets first.
@@ -100,8 +112,9 @@
 //!   the number of packets with times from half of it to below it. The times are too long if packets of one
 //!   burst arrived more than four seconds after each other.
 //! - `burst_sizes`: the distribution of the numbers of packets per burst, for each class of DELAYS: lines
-//!   with the class (the number of its filter, or `rest` for what no filter matches), a power of two, and the
-//!   number of bursts with numbers from half of it to below it.
+//!   with the class (the number of its filter, or `rest` for what no filter matches and for packets whose
+//!   flow is unknown, whatever matches), a power of two, and the number of bursts with numbers from half of
+//!   it to below it.
 //! - `burst_times`: with DELAYS, in the same form, the distribution of the times for which the first packets
 //!   of bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
@@ -381,12 +394,15 @@ impl Reframer {
                 });
                 match flow {
                     Some(flow) => flow,
-                    None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
+                    None => {
+                        self.statistics.overflows += u64::from(!bypasses);
+                        return self.pass(cx, out, packet, brief.counts().then_some(hash));
+                    }
                 }
             }
         };
         bypasses |= self.asks && self.has_failed(flow);
-        if self.asks && self.settings.delays.by_burst() && !self.lists.holds(flow) {
+        if self.asks && self.settings.delays_by_burst() && !self.lists.holds(flow) {
             self.choose_delay(flow, &packet);
         }
         let overflows = self.lists.held() >= self.settings.max_held;
@@ -428,8 +444,8 @@ impl Reframer {
     /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
     /// Must follow each change of the settings.
     fn note_settings(&mut self) {
-        let ReframerSettings { slo, bypass_after, bypass, delays, .. } = &self.settings;
-        let looks = bypass.looks_anywhere() || delays.by_burst();
+        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
+        let looks = bypass.looks_anywhere() || self.settings.delays_by_burst();
         self.asks = slo.is_set() || *bypass_after > 0 || looks || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);
@@ -438,8 +454,8 @@ impl Reframer {
     /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
     /// bypasses (is not held), or an earlier packet of the batch has opened one. If the table is full, first
     /// lets packets that are due leave, and expires flows to make room. `None` if the packet bypasses and its
-    /// flow has no entry, or if there is no room. Sets `bypasses` if the first packet of a new flow is to
-    /// pass.
+    /// flow has no entry, or if there is no room, which the caller counts if the packet then passes. Sets
+    /// `bypasses` if the first packet of a new flow is to pass.
     #[inline(never)]
     fn find_or_open(
         &mut self,
@@ -482,10 +498,7 @@ impl Reframer {
                 Some(id.index())
             }
             Ok(Inserted::Present(id)) => Some(id.index()),
-            Err(_) => {
-                self.statistics.overflows += 1;
-                None
-            }
+            Err(_) => None,
         }
     }
 
@@ -600,6 +613,8 @@ impl Element for Reframer {
             support: Support { finds_runs: true, ..Support::default() },
             hold: Hold::PerFlow,
             state: vec![table],
+            // Like all of the declaration, the order is that of the settings when the graph is built, even if
+            // a handler changes them later (`Depends::Handler`).
             order: if self.settings.reorder || self.finder.is_watching() {
                 // With TUNNELS or QUIC_ID, the flows that are kept in order are not those of the five-tuple.
                 Order::MayReorder

@@ -122,6 +122,19 @@ impl ReframerSettings {
         }
     }
 
+    /// True if the bursts of a delay class count for MIN_BURST: the class has a delay, or its packets do not
+    /// wait only because of a prediction (SLO).
+    pub fn is_sampled(&self, delay_class: usize) -> bool {
+        let is_predicted = self.slo.is_set() && delay_class < DELAY_CLASSES;
+        is_predicted || self.delay_of(delay_class) > Timestamp::ZERO
+    }
+
+    /// True if packets of one flow may match different rules of DELAYS, so that the first packet of each
+    /// burst decides.
+    pub fn delays_by_burst(&self) -> bool {
+        self.delays.by_burst(self.tunnels)
+    }
+
     fn longest_delay(&self) -> Timestamp {
         self.delays.rules().fold(self.delay_of(DENSE), Timestamp::max)
     }

@@ -93,7 +93,7 @@ const _: () = assert!(DELAY_CLASSES + MAX_RULES <= MAX_CLASSES);
 pub struct Burst {
     /// The number of its packets.
     pub length: u32,
-    /// The delay class of its flow.
+    /// The delay class in which it waited.
     pub delay_class: u8,
     /// The times at which the first and the last packet of the burst arrived.
     pub came: [Timestamp; 2],
@@ -132,6 +132,9 @@ pub struct Statistics {
     /// The number of bypassing packets whose flow held no packets, so that they left at once as a burst of
     /// one packet.
     pub at_once: u64,
+    /// The numbers of packets and bursts that `at_once` does not count, but that did not wait either, because
+    /// the delay of their class is 0.
+    pub undelayed: (u64, u64),
     /// The number of rounds (calls that send what is due) in which a burst left that `at_once` does not
     /// count: the *superframes* of FastClick.
     pub rounds: u64,
@@ -143,7 +146,7 @@ impl Statistics {
     pub fn release(&mut self, reason: ReleaseReason, length: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(length);
-        self.at_once += u64::from(reason == ReleaseReason::Bypass && length == 1);
+        self.at_once += u64::from(is_at_once(reason, length));
         // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
         // arrives.
         self.waited = self.waited.wrapping_add(waited.0 as u64);
@@ -162,6 +165,15 @@ impl Statistics {
         if let Some(counts) = self.classes.get_mut(class) {
             counts.see(length);
             counts.times.see(waited);
+        }
+    }
+
+    /// Leaves a burst of `length` packets, which [`release`](Self::release) has counted, out of the sample of
+    /// MIN_BURST, because its class has no delay.
+    pub fn leave_out(&mut self, reason: ReleaseReason, length: u32) {
+        if !is_at_once(reason, length) {
+            self.undelayed.0 += u64::from(length);
+            self.undelayed.1 += 1;
         }
     }
 
@@ -184,6 +196,20 @@ impl Statistics {
     pub fn waiting(&self) -> (u64, u64) {
         (self.released - self.at_once, self.bursts() - self.at_once)
     }
+
+    /// Returns the numbers of packets and bursts that left and count for MIN_BURST: those of
+    /// [`waiting`](Self::waiting) whose class has a delay.
+    #[inline]
+    pub fn sampled(&self) -> (u64, u64) {
+        let (packets, bursts) = self.waiting();
+        (packets - self.undelayed.0, bursts - self.undelayed.1)
+    }
+}
+
+/// True if a burst is a bypassing packet whose flow held no packets.
+#[inline(always)]
+fn is_at_once(reason: ReleaseReason, length: u32) -> bool {
+    reason == ReleaseReason::Bypass && length == 1
 }
 
 /// Returns `sum / count`; 0 if `count` is 0.

@@ -4,6 +4,7 @@
 //! Only one tunnel is opened: what the inner packet itself carries is not looked at.
 
 use element::frame::ip_header;
+use wire::checksum::ipv4_valid;
 use wire::layers::{MAX_MPLS_LABELS, MAX_VLAN_TAGS};
 use wire::{Layers, ether_type, ip_protocol};
 
@@ -59,9 +60,13 @@ impl Tunnel {
 pub(crate) enum Inside<'p> {
     /// An IP packet in a tunnel, up to the end of the outer packet, with the VLANs of its Ethernet header.
     Packet { tunnel: Tunnel, ip: &'p [u8], vlans: u32 },
-    /// A packet whose flow is the whole tunnel: it has a sequence number, or the content of a tunnel without
-    /// ports is not an IP packet that can be read.
+    /// A packet whose flow is the whole tunnel: the content of a tunnel other than VXLAN and GENEVE is not an
+    /// IP packet that can be read.
     Whole(Tunnel),
+    /// A packet with a sequence number, which no packet of its tunnel must overtake, and which must overtake
+    /// none: receivers drop or sort packets that are late, and packets with and without numbers may belong to
+    /// one inner flow.
+    Numbered(Tunnel),
     /// A packet whose inner flow is not known, or one that no packet of its tunnel must overtake.
     Unknown,
     /// The packet is in no tunnel, is a control message of a tunnel protocol, or is other than IP in VXLAN or
@@ -70,7 +75,7 @@ pub(crate) enum Inside<'p> {
 }
 
 /// Finds what an IP packet carries in a tunnel. `ip` starts at the outer IP header. `is_cut` is true if the
-/// packet has more bytes than `ip`.
+/// packet has, or had before it was truncated, more bytes than `ip`.
 pub(crate) fn inside<'p>(ip: &'p [u8], layers: &Layers, is_cut: bool) -> Inside<'p> {
     let (Some(l4), None, Some(protocol)) = (layers.l4, layers.fragment, layers.protocol) else {
         return Inside::Nothing;
@@ -84,8 +89,12 @@ pub(crate) fn inside<'p>(ip: &'p [u8], layers: &Layers, is_cut: bool) -> Inside<
         _ => Some(Found::Nothing),
     };
     match found {
-        Some(Found::Packet(tunnel, data, link)) => carried(tunnel, data, link, is_cut),
+        Some(Found::Packet(tunnel, data, link)) => {
+            let missing = is_cut.then_some(layers.missing);
+            carried(tunnel, data, link, missing)
+        }
         Some(Found::Whole(tunnel)) => Inside::Whole(tunnel),
+        Some(Found::Numbered(tunnel)) => Inside::Numbered(tunnel),
         Some(Found::Nothing) => Inside::Nothing,
         Some(Found::Unknown) => Inside::Unknown,
         // The headers of the tunnel go on after the bytes in `ip`, so the inner flow cannot be read.
@@ -100,6 +109,7 @@ enum Found<'p> {
     /// The tunnel, the data that it carries, and the link type of the header with which these data start.
     Packet(Tunnel, &'p [u8], u16),
     Whole(Tunnel),
+    Numbered(Tunnel),
     Unknown,
     Nothing,
 }
@@ -113,19 +123,21 @@ fn long(data: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Returns the content of a packet of `tunnel`. `data` is what follows the headers of the tunnel; it starts
-/// with a header of link type `link`.
-fn carried(tunnel: Tunnel, data: &[u8], link: u16, is_cut: bool) -> Inside<'_> {
+/// with a header of link type `link`. `missing` is the number of bytes of the packet that follow `data`, as
+/// far as the outer IP header says; `None` if the packet ends with `data`.
+fn carried(tunnel: Tunnel, data: &[u8], link: u16, missing: Option<usize>) -> Inside<'_> {
     // The length up to which headers are needed to find the inner addresses: Ethernet, with the VLAN tags and
     // MPLS labels that the parser reads, and an IPv6 header.
     const LONGEST: usize = 14 + 4 * MAX_VLAN_TAGS + 4 * MAX_MPLS_LABELS + 40;
     if let Some((l3, vlans)) = ip_header(data, link)
         && let Some(ip) = data.get(l3..)
         && addresses(ip).is_some()
+        && (tunnel.kind != Kind::Gtp || is_plausible(ip, ip.len() + missing.unwrap_or_default()))
     {
         return Inside::Packet { tunnel, ip, vlans };
     }
     match tunnel.kind {
-        _ if is_cut && data.len() < LONGEST => Inside::Unknown,
+        _ if missing.is_some() && data.len() < LONGEST => Inside::Unknown,
         // Inner packets other than IP, such as ARP, belong to the flow of the outer UDP datagram, whose ports
         // tell them apart.
         Kind::Vxlan | Kind::Geneve => Inside::Nothing,
@@ -133,15 +145,33 @@ fn carried(tunnel: Tunnel, data: &[u8], link: u16, is_cut: bool) -> Inside<'_> {
     }
 }
 
-/// Reads the headers of a datagram from the UDP header on; `None` if they are truncated.
-fn in_udp(data: &[u8]) -> Option<Found<'_>> {
-    let (port, data) = (word(data, 2)?, data.get(HEADER..)?);
-    match port {
-        VXLAN => vxlan(data),
-        GENEVE => geneve(data),
-        GTP => gtp(data),
-        _ => Some(Found::Nothing),
+/// True if bytes that start like an IP packet are one in all likelihood. GTP-U does not say what it carries,
+/// and a frame whose destination address starts with the bits 4 or 6 looks like IP; what would then be the
+/// addresses differs from frame to frame of one flow. `length` is the number of bytes of the content.
+///
+/// An IPv4 packet may be shorter than the content, because senders may leave Ethernet's padding after it; the
+/// checksum tells it from a frame. An IPv6 packet has no checksum, but needs no padding.
+fn is_plausible(ip: &[u8], length: usize) -> bool {
+    const SHORTEST: usize = 20;
+    const IPV6: usize = 40;
+    let Some(&first) = ip.first() else { return false };
+    if first >> 4 == 6 {
+        return word(ip, 4).is_some_and(|payload| IPV6 + usize::from(payload) == length);
     }
+    let header = usize::from(first & 0xf) * 4;
+    let Some((bytes, total)) = ip.get(..header).zip(word(ip, 2)) else { return false };
+    header >= SHORTEST && (header..=length).contains(&total.into()) && ipv4_valid(bytes)
+}
+
+/// Reads the headers of a datagram from the UDP header on; `None` if those of a tunnel are truncated.
+fn in_udp(data: &[u8]) -> Option<Found<'_>> {
+    let open = match word(data, 2) {
+        Some(VXLAN) => vxlan,
+        Some(GENEVE) => geneve,
+        Some(GTP) => gtp,
+        _ => return Some(Found::Nothing),
+    };
+    open(data.get(HEADER..)?)
 }
 
 fn vxlan(data: &[u8]) -> Option<Found<'_>> {
@@ -176,15 +206,16 @@ fn gtp(data: &[u8]) -> Option<Found<'_>> {
     // tunnel before a handover.
     const PACKET: u8 = 255;
     const END_MARKER: u8 = 254;
+    // Types of extension headers with a number by which the receiver sorts packets, or drops late ones: the
+    // long PDCP PDU number, the NR RAN container, and the PDCP PDU number.
+    const SEQUENCES: [u8; 3] = [0x82, 0x84, 0xc0];
     let ([flags, message], id) = (*data.first_chunk()?, long(data, 4)?);
     let tunnel = Tunnel { kind: Kind::Gtp, id };
     if flags >> 4 != 3 {
         return Some(Found::Nothing);
     }
     match message {
-        // The receiver may sort packets with a sequence number, or drop those that are late. So all such
-        // packets of the tunnel are one flow, whose order is kept.
-        PACKET if flags & NUMBERED != 0 => return Some(Found::Whole(tunnel)),
+        PACKET if flags & NUMBERED != 0 => return Some(Found::Numbered(tunnel)),
         PACKET => {}
         // After the end marker, the receiver expects no packet of the tunnel (3GPP TS 23.401), so no packet
         // may move from ahead of the end marker to after it.
@@ -198,6 +229,9 @@ fn gtp(data: &[u8]) -> Option<Found<'_>> {
         for count in 0.. {
             if next == 0 {
                 break;
+            }
+            if SEQUENCES.contains(&next) {
+                return Some(Found::Numbered(tunnel));
             }
             let words = usize::from(*data.get(length)?);
             if words == 0 {
@@ -233,10 +267,10 @@ fn gre(data: &[u8]) -> Option<Found<'_>> {
         length += 4;
     }
     match by_type(kind) {
-        // Packets with a GRE sequence number are one flow, because the receiver drops packets that come after
-        // a packet with a higher number (RFC 2890).
-        Some(link) if !has(NUMBERED) => Some(Found::Packet(tunnel, data.get(length..)?, link)),
-        _ => Some(Found::Whole(tunnel)),
+        // The receiver drops a packet that comes after a packet with a higher number (RFC 2890).
+        _ if has(NUMBERED) => Some(Found::Numbered(tunnel)),
+        Some(link) => Some(Found::Packet(tunnel, data.get(length..)?, link)),
+        None => Some(Found::Whole(tunnel)),
     }
 }
 

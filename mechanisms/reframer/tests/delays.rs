@@ -103,6 +103,59 @@ fn bursts_are_counted_by_class() {
 }
 
 #[test]
+fn a_burst_is_counted_for_the_class_in_which_it_waited() {
+    // The first three packets come in one batch. The third begins a burst of another class before the first
+    // two, which are released, have left.
+    let arrivals = [(0, other(1, 46 << 2)), (0, other(2, 46 << 2)), (0, other(3, 0)), (1000, other(4, 0))];
+    let arrivals = [&arrivals[..], &[(900_000, other(5, 0))]].concat();
+    let element = "Reframer(20us, MAX_BURST 2, DELAYS ip dscp 46 50us)";
+    let (outcome, _) = through(element, &arrivals, &["e.burst_sizes"]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("rest <4 1\n1 <4 1\n"));
+}
+
+#[test]
+fn what_does_not_wait_does_not_count_for_a_pause() {
+    let mut arrivals = Vec::new();
+    for round in 0..200i64 {
+        let start = round * 40_000;
+        arrivals.extend((0..12).map(|number| (start + number * 1000, dns(number as u8))));
+        arrivals.extend((12..16).map(|number| (start + number * 1000, web(number as u8))));
+    }
+    let paused = |delay: &str| {
+        let element = format!("Reframer(10us, MIN_BURST 2, DELAYS udp port 53 {delay})");
+        let (outcome, _) = through(&element, &arrivals, &["e.paused"]);
+        outcome.values[0].as_ref().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(paused("0us"), 0);
+    assert!(paused("0.5us") > 0);
+}
+
+#[test]
+fn bits_that_differ_within_a_flow_are_looked_at_in_each_burst() {
+    // Only the first packet has the flag that forbids fragments.
+    let (a, b) = ends(3, 9);
+    let datagram = |number: u8, field| frame(Builder::udp(a, b).fragment(field), &[number; 20]);
+    let arrivals = [(0, datagram(1, 0x4000)), (50, datagram(2, 0)), (900, web(1))];
+    let left = |element: &str, arrivals: &[_]| -> Vec<i64> {
+        times(element, arrivals).into_iter().map(|(time, _)| time).collect()
+    };
+    assert_eq!(left("Reframer(20us, DELAYS ip[6] & 0x40 != 0 5us)", &arrivals)[..2], [5, 70]);
+    // Requests and replies of one identifier are one flow in each direction.
+    let echo = |kind| frame(Builder::icmp(a.ip(), b.ip(), kind, 0, [7, 1]), &[1; 20]);
+    let arrivals = [(0, echo(8)), (50, echo(0)), (900, web(1))];
+    assert_eq!(left("Reframer(20us, DELAYS icmp type 8 5us)", &arrivals)[..2], [5, 70]);
+    // The flow in a tunnel stays the same if the outer source port changes.
+    let inner = Builder::udp(a, b).build(&[1; 20]).unwrap();
+    let tunnel = |port| {
+        let (a, b) = ends(port, 2152);
+        let header = [0x30, 255, 0, inner.len() as u8, 0, 0, 0, 7];
+        frame(Builder::udp(a, b), &[&header, &inner[..]].concat())
+    };
+    let arrivals = [(0, tunnel(5)), (50, tunnel(6)), (900, web(1))];
+    assert_eq!(left("Reframer(20us, TUNNELS true, DELAYS src udp port 5 5us)", &arrivals)[..2], [5, 70]);
+}
+
+#[test]
 fn classes_change_while_packets_wait() {
     let arrivals: Vec<_> = (0..60u8)
         .map(|number| (i64::from(number) * 1000, if number % 2 == 0 { web(number) } else { dns(number) }))

@@ -110,6 +110,17 @@ fn connections_of_one_five_tuple_leave_in_bursts() {
     assert_eq!(outcome.values[0].as_deref(), Ok("4"));
 }
 
+#[test]
+fn overflows_are_packets_that_were_not_held() {
+    let mut arrivals: Vec<_> = (0..20u8).map(|n| (i64::from(n) * 1000, short(1, n, n.into()))).collect();
+    arrivals.push((10_000_000, short(1, 0, 20)));
+    for (capacity, count) in [(1, "20"), (2, "0")] {
+        let element = format!("Reframer(64us, QUIC_ID 8, CAPACITY {capacity})");
+        let (outcome, _) = through(&element, &arrivals, &["e.overflows", "e.passed"]);
+        assert_eq!(outcome.values, [count, count].map(|v| Ok(v.to_string())), "{capacity}");
+    }
+}
+
 /// Returns connections that send from few five-tuples: first long headers, then short headers with an id,
 /// which changes now and then. A connection does not use an id again. With the time, the connection and the
 /// bytes.

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use reframer::finder::Finder;
 use reframer::key::{FlowKind, Located};
 use testkit::timed::{frame, through, through_while};
+use wire::MacAddr;
 use wire::build::Builder;
 
 fn end(is_v6: bool, host: u8, port: u16) -> SocketAddr {
@@ -56,7 +57,7 @@ fn tunnels(id: u32) -> impl Iterator<Item = Tunnel> {
 
 #[test]
 fn what_makes_a_flow_in_a_tunnel_and_what_does_not() {
-    for tunnel in tunnels(7).filter(|tunnel| tunnel.kind != Kind::GreNumbered) {
+    for tunnel in tunnels(7).filter(|tunnel| !tunnel.kind.is_numbered()) {
         for is_v6 in [false, true] {
             let frames = [
                 tunnel.wrap(&udp(is_v6, 1), &[1; 30]),
@@ -145,15 +146,14 @@ fn packets_that_are_not_plain_belong_to_the_outer_flow_or_to_the_tunnel() {
         changed(gtp.clone(), 43, 1),
     ];
     assert!(located(&outer).iter().all(|found| found.unwrap().kind == FlowKind::Udp));
-    // Packets that belong to the flow of the whole tunnel. GTP-U: with a sequence number, or an extension
-    // header of length 0. GRE: with a sequence number, with source routes, of PPTP, and with an unknown
-    // protocol. IP in IP: with something other than IP.
+    // Packets that belong to the flow of the whole tunnel. GTP-U: with something other than IP, or with an
+    // extension header of length 0. GRE: with source routes, of PPTP, and with an unknown protocol. IP in IP:
+    // with something other than IP.
     let gre = Tunnel::new(Kind::Gre, false, 7).wrap(&udp(false, 1), &[1; 30]);
     let extended = Tunnel::new(Kind::GtpExtended(1), false, 7).wrap(&udp(false, 1), &[1; 30]);
     let whole = [
-        Tunnel::new(Kind::GtpNumbered, false, 7).wrap(&udp(false, 1), &[1; 30]),
+        Tunnel::new(Kind::Gtp, false, 7).wrap_bytes(&arp),
         changed(extended.clone(), 54, 0),
-        Tunnel::new(Kind::GreNumbered, false, 7).wrap(&udp(false, 1), &[1; 30]),
         changed(gre.clone(), 34, 0x40),
         changed(gre.clone(), 35, 1),
         changed(gre, 36, 9),
@@ -163,8 +163,16 @@ fn packets_that_are_not_plain_belong_to_the_outer_flow_or_to_the_tunnel() {
     assert!(found.iter().all(|found| found.unwrap().kind == FlowKind::Tunnel));
     // All of these packets in one tunnel have one flow key, whatever the tunnel carries.
     assert_eq!(found[0], found[1]);
-    assert!(found[2..6].windows(2).all(|pair| pair[0] == pair[1]));
-    assert_ne!(found[2], found[6]);
+    assert!(found[2..5].windows(2).all(|pair| pair[0] == pair[1]));
+    assert_ne!(found[2], found[5]);
+    // Packets with sequence numbers have the pair key of their tunnel.
+    for numbered in tunnels(7).filter(|tunnel| tunnel.kind.is_numbered()) {
+        let found =
+            located(&[numbered.wrap(&udp(false, 1), &[1; 30]), numbered.wrap(&tcp(true, 16), &[1; 30])]);
+        assert_eq!(found[0], found[1]);
+        assert_eq!(found[0].unwrap().kind, FlowKind::Pair);
+        assert_ne!(found[0], located(&[numbered.outer_fragment()])[0]);
+    }
     // No packet overtakes an end marker of GTP-U, or a packet whose headers go on after what is read.
     let many = Tunnel::new(Kind::GtpExtended(9), false, 7).wrap(&udp(false, 1), &[1; 30]);
     let long = changed(extended, 54, 200);
@@ -237,24 +245,20 @@ fn random(seed: u64) -> Arrivals {
         let (is_v6, port) = (random.bool(), random.u16(1..4));
         let payload = [&number.to_be_bytes()[..], &[7; 30]].concat();
         let inner = udp(is_v6, port);
-        // All packets in a tunnel with GRE sequence numbers are one flow. In tunnels whose header has no
-        // number for the tenant, packets of both tenants belong to the same flows. The variants of one kind
-        // of tunnel, such as GTP-U with and without extension headers, are the same tunnel.
+        // In tunnels whose header has no number for the tenant, packets of both tenants belong to the same
+        // flows. The variants of one kind of tunnel, such as GTP-U with and without extension headers and
+        // sequence numbers, are the same tunnel.
         let class = match kind {
             Kind::Vxlan => 0,
             Kind::Geneve(_) => 1,
-            Kind::Gtp | Kind::GtpExtended(_) => 2,
+            Kind::Gtp | Kind::GtpExtended(_) | Kind::GtpNumbered | Kind::GtpSequence(_) => 2,
             Kind::GreKeyed => 3,
-            Kind::Gre | Kind::GreChecked | Kind::GreBridged => 4,
-            Kind::GreNumbered => 5,
+            Kind::Gre | Kind::GreChecked | Kind::GreBridged | Kind::GreNumbered => 4,
             Kind::InIp => 6,
-            Kind::GtpNumbered => 7,
         };
         let tenant = if kind.has_id() { id } else { 0 };
-        let tag =
+        let flow =
             u32::from(port) + 4 * u32::from(is_v6) + 8 * u32::from(outer_v6) + 16 * class + 256 * tenant;
-        let numbered = 10_000 + u32::from(outer_v6);
-        let flow = if kind == Kind::GreNumbered { numbered } else { tag };
         let (flow, bytes) = match random.u8(..12) {
             0 if !is_v6 => (flow, tunnel.wrap(&inner.id(number as u16).fragment(0x2000), &payload)),
             1 if !is_v6 => (flow, tunnel.wrap(&inner.id(number as u16).fragment(3), &payload)),
@@ -302,6 +306,94 @@ fn no_argument_changes_the_order_in_a_tunnel() {
             in_order(&format!("Reframer({arguments}, TUNNELS true)"), &arrivals);
         }
     }
+}
+
+#[test]
+fn nothing_overtakes_packets_with_sequence_numbers() {
+    let pairs = [
+        (Kind::Gtp, Kind::GtpNumbered),
+        (Kind::GtpExtended(1), Kind::GtpSequence(0xc0)),
+        (Kind::Gtp, Kind::GtpSequence(0x82)),
+        (Kind::Gtp, Kind::GtpSequence(0x84)),
+        (Kind::Gre, Kind::GreNumbered),
+    ];
+    for (plain, numbered) in pairs {
+        for period in [1, 3, 10] {
+            let (mut arrivals, mut order) = (Arrivals::new(), Vec::new());
+            for number in 0..120u8 {
+                let port = u16::from(number % 4) + 1;
+                let kind = if number % period == 0 { numbered } else { plain };
+                let bytes = Tunnel::new(kind, false, 7).wrap(&udp(false, port), &[number; 30]);
+                if kind == numbered {
+                    order.push(bytes.clone());
+                }
+                arrivals.push((i64::from(number) * 3000, port.into(), bytes));
+            }
+            for arguments in
+                ["BYPASS none, MAX_BURST 3", "MAX_HELD 4", "CAPACITY 3", "PRIORITY SHORTEST_FLOW"]
+            {
+                let seen = in_order(&format!("Reframer(64us, TUNNELS true, {arguments})"), &arrivals);
+                let left: Vec<_> = seen.into_iter().map(|(_, bytes)| bytes).collect();
+                assert!(order.iter().eq(left.iter().filter(|bytes| order.contains(bytes))), "{numbered:?}");
+            }
+        }
+    }
+    // Packets of another tunnel between the same hosts do not wait.
+    let number = |kind, id| Tunnel::new(kind, false, id).wrap(&udp(false, 1), &[1; 30]);
+    let arrivals =
+        [(0, number(Kind::GtpNumbered, 7)), (1000, number(Kind::Gtp, 8)), (2000, number(Kind::Gtp, 7))];
+    let (_, seen) = through("Reframer(64us, MAX_BURST 1, TUNNELS true)", &arrivals, &[]);
+    assert_eq!(seen.iter().position(|(_, bytes)| *bytes == arrivals[1].1), Some(0));
+}
+
+#[test]
+fn ethernet_in_gtp_is_one_flow() {
+    // Frames of one flow whose lengths and identifications differ, to addresses that start like IP headers.
+    for first in [0x02, 0x45, 0x48, 0x4e, 0x60, 0x68] {
+        let tunnel = Tunnel::new(Kind::Gtp, false, 7);
+        let mac = MacAddr([first, 0xb0, 0x2d, 0x11, 0, 0]);
+        let frames: Vec<_> = (0..100u8)
+            .map(|number| {
+                let inner = tcp(false, 16).sequence(number.into(), 1).id(number.into());
+                let inner =
+                    inner.ethernet(mac, MacAddr([2; 6])).build(&vec![1; usize::from(number % 7) * 50]);
+                tunnel.wrap_bytes(&inner.unwrap())
+            })
+            .collect();
+        let found = located(&frames);
+        assert_eq!(found[0].unwrap().kind, FlowKind::Tunnel);
+        assert!(found.iter().all(|other| *other == found[0]), "{first:x}");
+        let arrivals = frames.into_iter().zip(0..).map(|(bytes, number)| (number * 1000, 0, bytes)).collect();
+        in_order("Reframer(64us, TUNNELS true, MAX_BURST 4)", &arrivals);
+    }
+    // An IPv4 packet may have padding after it. A packet with a wrong checksum is no IP packet.
+    let tunnel = Tunnel::new(Kind::Gtp, false, 7);
+    let mut inner = udp(false, 1).build(&[1; 4]).unwrap();
+    let plain = tunnel.wrap_bytes(&inner);
+    inner.resize(46, 0);
+    let padded = tunnel.wrap_bytes(&inner);
+    inner[10] ^= 1;
+    let found = located(&[plain, padded, tunnel.wrap_bytes(&inner)]);
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[2].unwrap().kind, FlowKind::Tunnel);
+}
+
+#[test]
+fn truncated_captures_keep_the_order() {
+    // Every second packet has 80 bytes of options, so that the inner headers are not in its first 100 bytes.
+    let arrivals = (0..60u16)
+        .map(|number| {
+            let tunnel = Tunnel::new(Kind::Geneve(if number % 2 == 0 { 0 } else { 20 }), false, 7);
+            let (builder, payload) = tunnel.outer(&udp(false, 1).build(&[1; 40]).unwrap());
+            let mut bytes = frame(builder.id(number), &payload);
+            bytes.truncate(100);
+            (i64::from(number) * 500, 0, bytes)
+        })
+        .collect();
+    in_order("Reframer(64us, TUNNELS true)", &arrivals);
+    // A datagram outside of tunnels whose UDP header is truncated keeps its flow.
+    let plain = frame(udp(false, 1), &[1; 30]);
+    assert_eq!(located(&[plain[..38].to_vec()]), located(&[plain]));
 }
 
 #[test]

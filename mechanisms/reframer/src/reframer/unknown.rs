@@ -39,7 +39,8 @@ impl Reframer {
                     Some(Brief { kind: FlowKind::Pair, .. }) => {
                         self.finder.locate(&packet).map(|located| located.key)
                     }
-                    _ => pairs[1],
+                    // The first packet with a connection id.
+                    _ => pairs[2],
                 };
                 let Some(key) = own else { return Some(packet) };
                 self.pair_flow(cx, out, (key, &packet), now)
@@ -83,7 +84,9 @@ impl Reframer {
             return Some(id.index());
         }
         let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-        self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false)
+        let flow = self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false);
+        self.statistics.overflows += u64::from(flow.is_none());
+        flow
     }
 
     /// Opens the flow of a packet of QUIC that a look-up did not find. Returns true if no earlier packet has
@@ -102,6 +105,8 @@ impl Reframer {
         if self.table.lookup(&key, hash).is_some() {
             return false;
         }
+        // Without room for the flow, the packet waits in the list of its five-tuple all the same, so this is
+        // no overflow.
         self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false);
         true
     }

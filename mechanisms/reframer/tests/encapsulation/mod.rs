@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     /// GTP-U with this number of extension headers.
     GtpExtended(u8),
     GtpNumbered,
+    /// GTP-U with an extension header of this type, which contains a sequence number.
+    GtpSequence(u8),
     Gre,
     GreChecked,
     GreKeyed,
@@ -25,7 +27,7 @@ pub(crate) enum Kind {
     InIp,
 }
 
-pub(crate) const ALL: [Kind; 14] = [
+pub(crate) const ALL: [Kind; 18] = [
     Kind::Vxlan,
     Kind::Geneve(0),
     Kind::Geneve(1),
@@ -34,6 +36,10 @@ pub(crate) const ALL: [Kind; 14] = [
     Kind::Gtp,
     Kind::GtpExtended(1),
     Kind::GtpExtended(3),
+    Kind::GtpNumbered,
+    Kind::GtpSequence(0xc0),
+    Kind::GtpSequence(0x82),
+    Kind::GtpSequence(0x84),
     Kind::Gre,
     Kind::GreChecked,
     Kind::GreKeyed,
@@ -46,6 +52,11 @@ impl Kind {
     /// True if the header of the tunnel has a number that identifies the tenant, such as a VNI.
     pub(crate) fn has_id(self) -> bool {
         !matches!(self, Kind::Gre | Kind::GreChecked | Kind::GreBridged | Kind::GreNumbered | Kind::InIp)
+    }
+
+    /// True if packets have sequence numbers.
+    pub(crate) fn is_numbered(self) -> bool {
+        matches!(self, Kind::GtpNumbered | Kind::GtpSequence(_) | Kind::GreNumbered)
     }
 
     fn is_bridged(self) -> bool {
@@ -94,6 +105,12 @@ impl Tunnel {
         frame(builder, &payload)
     }
 
+    /// Returns a frame with a fragment of an outer packet.
+    pub(crate) fn outer_fragment(self) -> Vec<u8> {
+        let (a, b) = self.ends();
+        frame(Builder::udp(SocketAddr::new(a, 1), SocketAddr::new(b, 2)).fragment(0x2000), &[1; 30])
+    }
+
     /// Returns the builder of the outer packet, and its payload.
     pub(crate) fn outer(self, bytes: &[u8]) -> (Builder, Vec<u8>) {
         let (a, b) = self.ends();
@@ -127,6 +144,10 @@ impl Tunnel {
                 (udp(2152), header)
             }
             Kind::GtpNumbered => (udp(2152), vec![0x32, 255, length[0], length[1], w, x, y, z, 0, 1, 0, 0]),
+            Kind::GtpSequence(kind) => {
+                let header = vec![0x34, 255, length[0], length[1], w, x, y, z, 0, 0, 0, kind, 1, 0, 5, 0];
+                (udp(2152), header)
+            }
             Kind::Gre | Kind::GreBridged => (gre(), vec![0, 0, k, l]),
             Kind::GreChecked => (gre(), vec![0x80, 0, k, l, 1, 2, 0, 0]),
             Kind::GreKeyed => (gre(), vec![0xa0, 0, k, l, 1, 2, 0, 0, w, x, y, z]),
