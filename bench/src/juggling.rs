@@ -97,8 +97,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Writes a capture of full frames of `flows` flows in order, with the times at which a link of 10 Gb/s would
-/// send them.
+/// Writes a capture of frames of maximum size. They belong to `flows` flows, the packets of each flow are in
+/// order, and the times are those at which a link of 10 Gb/s would send them.
 pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
     /// The time in nanoseconds that a link of 10 Gb/s needs for a full frame, with preamble, check sequence
     /// and gap.

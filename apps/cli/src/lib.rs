@@ -221,7 +221,8 @@ mod tests {
     /// message about the value; a value that starts with a dash is not taken for an option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
-        let texts = ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH"];
+        let texts =
+            ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH", "NAMES"];
         let cli = Cli::command();
         let mut count = 0;
         for command in cli.get_subcommands() {

@@ -167,7 +167,7 @@ pub(crate) struct Probing {
     folder: tempfile::TempDir,
 }
 
-/// The load that crosses the boundary together with the probes.
+/// The load of packets that cross to the network function in another namespace together with the probes.
 pub(crate) struct Load<'l> {
     /// The elements of the network function.
     pub(crate) function: &'l str,
@@ -179,7 +179,7 @@ pub(crate) struct Load<'l> {
     pub(crate) rate: u64,
 }
 
-/// The results of the probes and of the load.
+/// The results of the probes (packets whose latency is measured) and of the load (the other packets).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probed {
     /// The latency of probes in microseconds: mean, median and 90th percentile.

@@ -259,7 +259,8 @@ impl Simulation<'_> {
         self.events.push(Reverse((time.to_bits(), worker)));
     }
 
-    /// Performs the next action of worker `me` at the time `now`, when its previous action ends.
+    /// Performs the next action of worker `me` at the time `now`, when its previous action, pause or sleep
+    /// ends.
     fn step(&mut self, me: usize, now: f64) {
         let worker = &mut self.workers[me];
         let work = Work { busy: worker.busy as u64, packets: worker.packets, waiting: worker.arrived as u64 };

@@ -42,7 +42,7 @@ pub fn content(start: &[u8]) -> Option<Content> {
     }
 }
 
-/// The compression of a file; plain files have none.
+/// The compression of a compressed file. There is no value for plain files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,

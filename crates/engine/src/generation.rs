@@ -53,8 +53,8 @@ impl Sink for Nowhere {
 }
 
 impl Generation {
-    /// Makes a generation from configured elements. Its elements are not initialised, and it has no exchange
-    /// and no number.
+    /// Makes a generation from configured elements. Its elements are not initialised, and it has no rings to
+    /// other workers ([`Exchange`]) and no generation number yet.
     pub(crate) fn new(plan: Arc<Plan>, configured: Configured, text: String) -> Generation {
         let captures = captures(&plan);
         let (graph, hot) = GraphCopy::new(plan, configured);

@@ -187,12 +187,15 @@ impl Placement {
             }
         }
         let mut is_offloaded = vec![false; plan.len()];
+        // Elements that share state, directly or through others, are offloaded together.
+        let partners = |id: usize| effects[id].beside.iter().chain(&effects[id].replaces).copied();
         let mut named = plan.offloaded.clone();
         while let Some(id) = named.pop() {
             if !self.assigned[id] && !std::mem::replace(&mut is_offloaded[id], true) {
                 self.places[id] = ElementWorkers::One(last);
                 self.reasons[id] = Some("it is offloaded".into());
-                named.extend(effects[id].beside.iter().chain(&effects[id].replaces));
+                named.extend(partners(id));
+                named.extend((0..plan.len()).filter(|&other| partners(other).any(|of| of == id)));
             }
         }
         let mut next: Vec<_> = (0..plan.len()).filter(|&id| is_offloaded[id]).collect();
@@ -357,8 +360,8 @@ impl Placement {
         match self.places[to] {
             ElementWorkers::One(there) => Way::To(there),
             ElementWorkers::Owner => Way::ToOwner,
-            // Elements downstream rely on packets being at the home that their frame names.
-            ElementWorkers::Everywhere if self.framed[to] && !self.sorted[to] => Way::ToOwner,
+            // Elements downstream rely on packets being at their home.
+            ElementWorkers::Everywhere if self.framed[to] || self.sorted[to] => Way::ToOwner,
             ElementWorkers::Everywhere => Way::Here,
         }
     }

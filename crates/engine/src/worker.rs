@@ -42,7 +42,7 @@ use crate::handlers;
 use crate::host::WorkerHost;
 use crate::lateness::Lateness;
 use crate::options::Options;
-use crate::placement::Way;
+use crate::placement::{Origin, Way};
 use crate::plan::Plan;
 use crate::reload::{Reloads, Retiring};
 use crate::saving::SaveProgress;
@@ -334,7 +334,9 @@ impl Worker {
     /// packets that stay into the copy at this worker. Returns the number of elements that were called.
     #[cold]
     pub(crate) fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
-        let origin = self.graph.placement.origin(to.element as usize);
+        // Packets that come from another graph may be anywhere, although the element's own packets are at
+        // their home.
+        let origin = Origin { is_framed: false, ..self.graph.placement.origin(to.element as usize) };
         let here = match &mut self.exchange {
             Some(exchange) => exchange.send_to_copies(&mut self.core, origin, to, batch),
             None => Some(batch),

@@ -153,8 +153,8 @@ impl Worker {
                         "{name}: not put in at worker{plural} {numbers}, {instead}: {error}\n"
                     ));
                 }
-                // The program is not outdated, so it stays. The failed composition would only have let it
-                // replace more elements.
+                // The synthesized program in use is not outdated, so it stays. The program that could not be
+                // composed or put in would only have replaced more elements.
                 Some(_) if !must_be_replaced => {}
                 Some((_, error)) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
             }

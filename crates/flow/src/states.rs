@@ -372,8 +372,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.get(self.me, key, hash)
     }
 
-    /// Returns the time at which any core last saw a flow of this core or its pair, rounded up by at most
-    /// one [`TICK`] (67 ms). `None` if the flow has ended or belongs to another core.
+    /// Returns the time at which any core last saw a flow of this core or the other flow of its pair, rounded
+    /// up by at most one [`TICK`] (67 ms). `None` if the flow has ended or belongs to another core.
     pub fn last_seen(&self, id: StateId) -> Option<Timestamp> {
         self.is_mine(id).then(|| self.last(id.flow.index))
     }

@@ -72,6 +72,7 @@ const BY_DESIGN: &[Excuse] = &[
     excuse("chain.click", "rules.cache_", false, AFTER),
     excuse("chain.click", "output", false, AFTER),
     excuse("quickstart.click", "reframer.slf_out", false, AFTER),
+    excuse("Reframer 1", ".slf_out", false, AFTER),
     excuse("quickstart.click", "output", false, AFTER),
     excuse("motivating/translator.click", "up-out.pcap", true, WAYS),
     excuse("motivating/translator.click", "nat.", true, WAYS),
@@ -200,15 +201,27 @@ fn of_manuals() -> Vec<Example> {
             {
                 text = replaced(&text, source, |_| "FromDump(FOLDER/in-quickstart.pcap)".into());
             }
-            for sink in ["ToDevice(", "ToDump(", "ToHost("] {
+            for sink in ["ToDevice(", "ToDump(", "ToHost(", "ToXDP(", "ToDPDKDevice("] {
                 text = replaced(&text, sink, |at| format!("ToDump(FOLDER/{at}-out.pcap, SNAPLEN 0)"));
             }
-            if text.contains("FOLDER/in-") {
+            text = text.replace("ToIPSummaryDump(", "ToIPSummaryDump(FOLDER/");
+            if text.contains("FOLDER/in-") && !reaches_outside(&text) {
                 examples.push(Example { name: format!("{} {number}", class.name), text, is_manual: true });
             }
         }
     }
     examples
+}
+
+/// True if a configuration has an element that sends to interfaces or sockets of the machine, or receives from
+/// them.
+fn reaches_outside(text: &str) -> bool {
+    let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+    let is_outside = |class: &&element::Class| {
+        let notes = class.notes;
+        (notes.is_live || notes.has_queues) && class.name != "InMemoryNic"
+    };
+    testkit::classes().filter(is_outside).any(|class| words.contains(class.name))
 }
 
 /// Replaces, in a configuration, each text from `start` (a class and an opening bracket) to the next closing

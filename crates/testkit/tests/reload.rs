@@ -118,8 +118,8 @@ fn a_capture_is_continued() {
     assert_eq!(run(&reader(&same), &reader(&other), &["f.count", "c.count"]), ["3", "6"]);
 }
 
-/// The new element has another name, or an element that follows it cannot be initialised. The running
-/// configuration goes on, and its file has all packets.
+/// Each refused configuration writes the file by an element of another name; in one of them, an element that
+/// follows it cannot be initialised, either. The running configuration goes on, and its file has all packets.
 #[test]
 fn a_file_that_is_written_stays_when_a_reload_is_refused() {
     let folder = tempfile::tempdir().unwrap();

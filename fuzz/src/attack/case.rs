@@ -30,7 +30,7 @@ pub(super) struct Case {
 pub(super) enum Mode {
     /// The configuration with the programs that `run --synthesize` would insert: only proven programs.
     WouldRun,
-    /// The configuration with every program that can be made, proven or not.
+    /// The configuration with every program that can be made, whether it is proven equivalent or not.
     EveryProgram,
 }
 

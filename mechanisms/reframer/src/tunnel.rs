@@ -207,8 +207,8 @@ fn gtp(data: &[u8]) -> Option<Found<'_>> {
     const PACKET: u8 = 255;
     const END_MARKER: u8 = 254;
     // Types of extension headers with a number by which the receiver sorts packets, or drops late ones: the
-    // long PDCP PDU number, the NR RAN container, and the PDCP PDU number.
-    const SEQUENCES: [u8; 3] = [0x82, 0x84, 0xc0];
+    // long PDCP PDU number (two types), the containers of radio networks, and the PDCP PDU number.
+    const SEQUENCES: [u8; 6] = [0x03, 0x81, 0x82, 0x83, 0x84, 0xc0];
     let ([flags, message], id) = (*data.first_chunk()?, long(data, 4)?);
     let tunnel = Tunnel { kind: Kind::Gtp, id };
     if flags >> 4 != 3 {

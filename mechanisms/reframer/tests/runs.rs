@@ -124,7 +124,8 @@ fn a_burst_is_one_run() {
             );
         }
     }
-    // Packets of one flow with different offsets are no run, and those without marked headers have none.
+    // Packets of one flow with different header offsets are not in one run, and packets whose headers are not
+    // marked are in no run.
     let packets = (0..8).map(|n| Kind::Udp.packet(1, 64, usize::from(n >= 4))).collect();
     assert_eq!(through("1s, BYPASS none", packets), [1, 2, 0]);
     let packets = (0..8).map(|_| Kind::Udp.packet(1, 64, 3)).collect();

@@ -15,7 +15,7 @@
 //! after the last packet.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use
-//! again, and 48 zeros. It cannot be forged without the key. The key is generated at each start; if all
+//! again, and 48 zero bits. It cannot be forged without the key. The key is generated at each start; if all
 //! packets come from captures it is always the same, so that results are repeatable.
 //!
 //! ## Usage

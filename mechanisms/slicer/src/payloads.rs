@@ -260,7 +260,8 @@ impl Payloads {
     }
 
     /// Starts the timer of the calling element, which checks for expired payloads, if payloads wait and no
-    /// timer runs. Does nothing under the trace clock and without TIMEOUT.
+    /// timer runs. Does nothing without TIMEOUT, and under the trace clock, whose time is that of the packets
+    /// in the captures: [`pass_time`](Self::pass_time) then does the check.
     #[inline]
     pub(crate) fn watch(&self, state: &mut State, cx: &mut Cx<'_>) {
         let is_watched = state.table.waiting() == 0 || state.due + LATE >= cx.now();

@@ -87,7 +87,7 @@ pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
-/// An element that slices: Slice and Slicer.
+/// An element that slices packets (parks their payloads and forwards their headers): Slice and Slicer.
 pub(crate) trait Slices: Element + Sized {
     /// Returns the rules for slicing.
     fn slicing(&self) -> &Slicing;

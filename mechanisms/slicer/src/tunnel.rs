@@ -17,7 +17,8 @@ use wire::{FromBytes, LinkType, ether_type, ethernet, ip_protocol, ipv4, ipv6, u
 
 use crate::token::MARKER;
 
-/// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed.
+/// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed:
+/// its inner packet must not be changed.
 const MOST: usize = 20;
 /// The maximum number of steps of a walk; a header takes one to three steps.
 const STEPS: usize = 48;

@@ -203,8 +203,8 @@ fn step(about: f64) -> f64 {
 }
 
 /// Returns the ticks of a logarithmic axis from `low` to `high`: of some sets of multiples of powers of ten,
-/// the coarsest set with at least three ticks in the range. If the range is too short for all sets, ticks
-/// have equal distances.
+/// the coarsest set with at least three ticks in the range. The set of powers of ten alone is used only for
+/// ranges of more than three powers of ten. If no set has enough ticks, ticks have equal distances.
 fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     const TIMES: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
     /// The number of powers of ten in the range, above which ticks only at powers of ten are enough.

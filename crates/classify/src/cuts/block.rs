@@ -3,7 +3,7 @@
 
 use super::{Area, GROUP, NONE};
 
-/// The number of boxes in a block: the number of 32-bit lanes of an AVX2 register.
+/// The number of boxes (see [`Area`]) in a block: the number of 32-bit lanes of an AVX2 register.
 pub(super) const LANES: usize = 8;
 
 /// Up to eight boxes of a leaf in the order of their rules, stored field by field. In unused lanes after

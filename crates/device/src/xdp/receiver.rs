@@ -49,7 +49,8 @@ struct Owner {
 struct Guest {
     socket: OwnedFd,
     shared: Arc<Shared>,
-    /// The number of slots that this guest has taken with packets since it last notified the owner.
+    /// The number of slots, with packets in them, that this worker has taken from the other worker's queue
+    /// since it last notified the queue's owner of the number.
     taken: u32,
     // The last field, so that it is dropped last: it keeps the owner from taking back slots while the
     // kernel may still write to them for the guest's socket.

@@ -174,7 +174,7 @@ struct Senders(Mutex<Copies>);
 struct Copies {
     /// The number of copies that have tried to get a queue, successfully or not.
     ready: usize,
-    /// The workers whose copy has a queue, in the order in which the copies got their queues.
+    /// The workers whose copy of the element has a queue, in the order in which the copies got their queues.
     workers: Vec<usize>,
 }
 

@@ -188,6 +188,7 @@ impl Checks {
     /// Accepts a packet with a valid header without options, whose IP packet ends at the offset `end`, and
     /// cuts off the padding behind it, which short packets have in Ethernet frames. Rejects a packet whose IP
     /// packet would end elsewhere. The error is the index of the reason in `REASONS`.
+    #[cold]
     #[inline(never)]
     fn accept_padded(&self, packet: &mut Packet, end: usize) -> Result<(), usize> {
         match (self.offset + ipv4::Header::LEN..packet.len()).contains(&end) {

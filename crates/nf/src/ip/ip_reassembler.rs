@@ -367,9 +367,10 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`, the oldest first. A set that began
-    /// later than `now` by more than [`PATIENCE`] is evicted, too: time stamps have gone backwards, and the
-    /// search, which ends at the first set that stays, would not reach the sets after it.
+    /// Evicts the sets (the fragments of incomplete datagrams) that are older than [`PATIENCE`] at the time
+    /// `now`, the oldest first. A set that began later than `now` by more than [`PATIENCE`] is evicted, too:
+    /// time stamps have gone backwards, and the search, which ends at the first set that stays, would not
+    /// reach the sets after it.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && (now - began > PATIENCE || began - now > PATIENCE)

@@ -205,6 +205,8 @@ impl Translation {
     #[inline(never)]
     fn change_each(&self, store: &mut Store, mut rest: &mut [Packet], id: FlowId, packed: Packed) {
         let (rewriting, mut change) = (Rewriting::of(&packed), packed.unpacked());
+        let done = self.flavour.apply_without_data(rest, &rewriting, change.state);
+        rest = &mut rest[done..];
         while let Some((packet, others)) = rest.split_first_mut() {
             let told = self.flavour.apply_plain(packet, &rewriting);
             note(store, packet, id, &mut change, told);

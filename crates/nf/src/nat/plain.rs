@@ -67,23 +67,6 @@ fn has_payload(bytes: &[u8; PLAIN_TCP]) -> bool {
     headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]))
 }
 
-/// Rewrites the segments of a plain TCP run up to the first one that may change `state`, the state of its
-/// direction of the mapping. Segments without payload do not change the state of a direction that has not
-/// carried data, such as one that only acknowledges. Returns the number of segments that were rewritten.
-#[inline(never)]
-fn apply_without_data(run: &mut [Packet], rewriting: &Rewriting, state: State) -> usize {
-    if state != State::default() {
-        return 0;
-    }
-    for (number, packet) in run.iter_mut().enumerate() {
-        match packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) {
-            Some(bytes) if bytes[33] & WATCHED == 0 && !has_payload(bytes) => rewriting.write_tcp(bytes),
-            _ => return number,
-        }
-    }
-    run.len()
-}
-
 impl Flavour {
     /// Writes the new addresses, ports and checksums into a plain packet. Returns the information that the
     /// packet gives about its mapping, for the mapping's state.
@@ -109,7 +92,7 @@ impl Flavour {
         let is_udp = first[9] == ip_protocol::UDP;
         let kind = if is_udp || counts { Kind::Datagrams } else { Kind::Connection };
         if !state.is_final(kind) {
-            return if kind == Kind::Connection { apply_without_data(run, rewriting, state) } else { 0 };
+            return 0;
         }
         if is_udp {
             for (number, packet) in run.iter_mut().enumerate() {
@@ -122,6 +105,27 @@ impl Flavour {
         for (number, packet) in run.iter_mut().enumerate() {
             match packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) {
                 Some(bytes) if bytes[33] & watched == 0 => rewriting.write_tcp(bytes),
+                _ => return number,
+            }
+        }
+        run.len()
+    }
+
+    /// Rewrites the segments at the start of a plain TCP run that do not change `state`, the state of their
+    /// direction of the mapping, because neither the direction nor they have carried data, as in a direction
+    /// that only acknowledges. Returns the number of segments that were rewritten.
+    #[inline]
+    pub(super) fn apply_without_data(self, run: &mut [Packet], rewriting: &Rewriting, state: State) -> usize {
+        if state != State::default() || self == Flavour::Udp {
+            return 0;
+        }
+        for (number, packet) in run.iter_mut().enumerate() {
+            match packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) {
+                Some(bytes)
+                    if bytes[9] == ip_protocol::TCP && bytes[33] & WATCHED == 0 && !has_payload(bytes) =>
+                {
+                    rewriting.write_tcp(bytes);
+                }
                 _ => return number,
             }
         }

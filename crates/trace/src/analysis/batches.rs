@@ -19,7 +19,7 @@ pub const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// if its window has not ended.
 pub const CAP: u32 = 32;
 
-/// The distribution of the sizes of per-flow batches for one window length, in packets. Every batch has the
+/// The distribution of the sizes, in packets, of per-flow batches for one window length. Every batch has the
 /// same weight, whatever its size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct BatchSize {
@@ -56,8 +56,8 @@ enum Flow {
     /// The open batch of each window length holds only one packet, the same for all lengths. It arrived at
     /// this time, in nanoseconds.
     Single(i64),
-    /// The open batches of the window lengths have different packets; this is the index of their [`Open`]
-    /// in [`Batcher::open`].
+    /// The open batch of at least one window length has several packets; this is the index of the [`Open`]
+    /// for all window lengths in [`Batcher::open`].
     Open(u32),
 }
 

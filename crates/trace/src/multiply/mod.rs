@@ -223,8 +223,9 @@ pub fn multiply<W: Write>(
     Ok(multiplied)
 }
 
-/// Moves the addresses of a packet to the networks of its window. False if the packet must be left out: it
-/// has addresses, all of them are fixed, and `window` is not the first.
+/// Moves the addresses of a packet to the networks of its time window of the capture. False if the packet
+/// must be left out: it has addresses, all of them are fixed (multicast or reserved, so that they stay the
+/// same in every window), and `window` is not the first.
 fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     let (mut seen, mut moved) = (false, false);
     rewrite(frame, link, &mut |address| {

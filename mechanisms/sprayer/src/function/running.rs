@@ -16,7 +16,8 @@ use super::flows::WINDOW;
 use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The declaration of the state that a function's element keeps: the flows, which a reload loses.
+/// The declaration of the state that the element of a network function keeps: the flows, which a reload
+/// loses.
 const STATE: &[StatePart] =
     &[StatePart::lost("flows", "the function has to see the start of each flow", &["flows"])];
 

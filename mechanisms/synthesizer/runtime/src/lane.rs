@@ -42,7 +42,7 @@ struct Part {
     to: usize,
 }
 
-/// All writes of a class to the bytes of its packets, as tables.
+/// All writes of a traffic class to the bytes of its packets, as tables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     constants: Vec<Constant>,

@@ -288,8 +288,8 @@ impl Trails {
         &mut start.here
     }
 
-    /// Finds, for all packets that were added, the class or the rule list at which they wait, and stores it
-    /// in `found`. The lists of added packets are empty afterwards.
+    /// Finds, for each packet that was added, its traffic class or the rule list at which it has to wait, and
+    /// stores it in `found`. The lists of added packets are empty afterwards.
     pub(super) fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(graph, at, place);

@@ -216,8 +216,8 @@ impl SymbolicPacket {
         written.cloned().unwrap_or(ByteValue::Came(place))
     }
 
-    /// True if no sum of several bytes has been overwritten in part. The rest of such a sum cannot be
-    /// expressed as a write.
+    /// True if no sum (a number of the input plus a constant, written to several bytes) has been overwritten
+    /// in part. The rest of such a sum cannot be expressed as a write.
     pub fn is_whole(&self) -> bool {
         let bytes = self.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
         let annotations =

@@ -114,7 +114,7 @@ pub enum Refusal {
     /// The program does not begin at a source of whole Ethernet frames, so the switch would not know the
     /// offsets of packet headers.
     Layout,
-    /// The program has no question that a switch can answer.
+    /// The program has no question that an OpenFlow switch can answer.
     Nothing,
     /// The program needs more tables than a switch has.
     Tables,

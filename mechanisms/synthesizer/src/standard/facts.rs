@@ -1,5 +1,5 @@
-//! Data-flow analysis of a program: for each node and class, the answers that packets there may have to
-//! earlier questions.
+//! Data-flow analysis of a program: for each node and traffic class, the answers that packets there may have
+//! to earlier questions.
 
 use std::collections::HashMap;
 

@@ -126,7 +126,8 @@ pub(crate) struct Store {
     pieces: Pieces,
     pairs: FlowTable<AddressPairKey>,
     of_pairs: Vec<Pair>,
-    /// The links of each set to the previous and the next set in the list of its pair of addresses.
+    /// The links of each set (the fragments of one datagram) to the previous and the next set in the list of
+    /// its pair of addresses.
     of_pair: Links,
     sources: Sources,
     /// The list of all sets, the oldest first.

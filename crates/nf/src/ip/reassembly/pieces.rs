@@ -196,7 +196,7 @@ impl Pieces {
     }
 
     /// Removes a fragment that has no bytes left, passes its packet to `covered`, and returns the number of
-    /// slots that it took.
+    /// slots of packet memory that it took.
     fn uncover(&mut self, row: &mut Row, place: u32, covered: &mut impl FnMut(Packet)) -> i64 {
         let Some(piece) = self.take(row, place) else { return 0 };
         let slots = piece.slots();

@@ -267,7 +267,7 @@ impl Store {
     }
 
     /// Returns the time of a mapping's last packet in either direction, at this worker, at other workers or
-    /// at the holder of a lease, and the states of flow and reply.
+    /// at an element that has leased the flow, and the states of flow and reply.
     fn told(&self, session: &Session) -> (i64, [State; 2]) {
         let table = self.table_of(session);
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);

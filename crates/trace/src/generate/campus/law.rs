@@ -90,8 +90,9 @@ impl Law {
     }
 }
 
-/// Returns the quantile of the normal law with mean 0 and standard deviation 1 for a probability, with an
-/// error of up to 0.5 % (Tukey's lambda law).
+/// Returns the quantile of the normal law with mean 0 and standard deviation 1 for a probability, by Tukey's
+/// lambda law. The error is at most 0.7 % for probabilities from 0.001 to 0.999; outside, the result is too
+/// near to 0, by 10 % at a distance of 10^-6 from 0 or 1.
 fn quantile(probability: f64) -> f64 {
     const LAMBDA: f64 = 0.135;
     let p = probability.clamp(1e-12, 1.0 - 1e-12);

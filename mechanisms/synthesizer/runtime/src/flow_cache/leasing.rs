@@ -31,7 +31,8 @@ impl FlowCache {
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {
-        // With the time `NEVER_IDLE`, the flow does not expire from the table before the lease ends.
+        // With the time `NEVER_IDLE`, the flow does not expire from the table before the elements end its
+        // lease.
         let known = MappedKey::new(key, [0; 6]);
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),

@@ -252,8 +252,9 @@ impl ChecksumHistory {
         let written = |sum: &ChecksumHistory| matches!(sum.origin, Origin::Written(_));
         let from_elsewhere = match [a, b].map(|packet| packet.version()) {
             [None, None] => !a.is_original() || !b.is_original(),
-            // Unwritten bytes that the same function made are equal in both packets. The histories can then
-            // be compared if the checksums have equal origins.
+            // Unwritten bytes that the same function made are equal in both packets. The histories of the
+            // checksums can then be compared if their origins are equal. Otherwise, the bits of the checksums
+            // are compared.
             versions => versions[0] != versions[1] || left.origin != right.origin,
         };
         if written(&left) || written(&right) || from_elsewhere {

@@ -284,7 +284,8 @@ impl<'u> Unit<'u> {
             numbers.push(self.stream.into());
         }
         let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
-        // The stream determines the packet, so the fields that are read add nothing.
+        // The stream of arriving packets, whose number is in the term, determines the packet, so the fields
+        // that are read add nothing.
         let reads = if remembers && self.says_all { &[] } else { reads };
         self.functions.value(d, function, reads, self.effects.support.keeps_to_header, condition, packet)
     }
