@@ -213,8 +213,7 @@ fn of_manuals() -> Vec<Example> {
     examples
 }
 
-/// True if a configuration has an element that sends to interfaces or sockets of the machine, or receives from
-/// them.
+/// True if a configuration has an element that sends to interfaces of the machine, or receives from them.
 fn reaches_outside(text: &str) -> bool {
     let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
     let is_outside = |class: &&element::Class| {
