@@ -483,30 +483,16 @@ impl<'p> PlainFlow<'p> {
     #[inline]
     fn goes_on(&self, packet: &Packet) -> bool {
         let Some(start) = packet.network_bytes::<COMPARED>(0) else { return false };
-        let differs = |word: usize| word_of(start, word) ^ word_of(self.start, word);
-        (differs(0) & TELLING[0]) | (differs(1) & TELLING[1]) | differs(2) == 0
+        let [.., a, b, c, d, e, f, g, h, i, j, k, l] = *start;
+        let [.., m, n, o, p, q, r, s, t, u, v, w, x] = *self.start;
+        [a, b, c, d, e, f, g, h] == [m, n, o, p, q, r, s, t]
+            && [i, j, k, l] == [u, v, w, x]
             && packet.offsets() == self.first.offsets()
+            && is_plain_and_whole(start)
+            && start[PROTOCOL] == self.start[PROTOCOL]
             && total_length(start) >= self.least
             && packet.data().len() >= self.least_head
     }
-}
-
-/// The bits of the first two words of 8 bytes of an IPv4 header that are the same in all packets of a plain
-/// flow: version and header length, the bits that fragments have, protocol and source address. The third word
-/// has the destination address and the ports.
-const TELLING: [u64; 2] = {
-    let [high, low] = (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS).to_be_bytes();
-    [
-        u64::from_ne_bytes([0xff, 0, 0, 0, 0, 0, high, low]),
-        u64::from_ne_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]),
-    ]
-};
-
-/// Returns 8 bytes of the start of a network header, from offset `8 * number` on, as one word.
-#[inline]
-fn word_of(start: &[u8; COMPARED], number: usize) -> u64 {
-    let (words, _) = start.as_chunks::<8>();
-    u64::from_ne_bytes(words[number])
 }
 
 /// The offset of the protocol in an IPv4 header.
