@@ -5,15 +5,12 @@
 //! The packets are those of the benchmark `trains`. They come from an InMemoryNic: with two workers and no
 //! offloading, each worker receives the packets of its flows, as it would with receive-side scaling.
 
-use std::time::Instant;
-
-use engine::{Options, Workers};
-
 use crate::floor::Floor;
 use crate::functions::functions_behind;
-use crate::runner::{Silence, offloading, registry};
+use crate::runner::{offloading, registry};
 use crate::serde_params::Param;
 use crate::trains::{LENGTH, TOGETHER, reframer};
+use crate::workers::{Finished, run_to_the_end};
 use crate::{Pair, Row, Settings, median, source};
 
 /// A way to distribute the chain over workers.
@@ -30,16 +27,6 @@ const VARIANTS: [Variant; 5] = [
     Variant { reframer: "none", threads: 2 },
     Variant { reframer: "chain", threads: 2 },
 ];
-
-/// The results of one run.
-struct Finished {
-    /// The wall-clock time of the run per packet, in nanoseconds.
-    cost: f64,
-    /// The time, in nanoseconds per packet of the run, that the first worker, which runs the chain, spent on
-    /// tasks and on packets of other workers. 0 with one worker, for which it is not measured because the
-    /// worker is busy all the time.
-    busy: f64,
-}
 
 /// Measures each variant with several numbers of flows.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
@@ -94,15 +81,5 @@ const FRAME: usize = 64;
 fn once(text: &str, variant: &Variant) -> Result<Finished, String> {
     let offloaded: &[&str] = if variant.reframer == "own worker" { &["Reframer"] } else { &[] };
     let (plan, copies) = offloading(text.to_string(), variant.threads, None, &registry(), offloaded)?;
-    let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
-    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
-    let start = Instant::now();
-    workers.run();
-    let passed = start.elapsed().as_nanos() as f64;
-    let count = workers.read(plan.graph.find("nic"), "count", "")?;
-    let count: f64 = count.parse().map_err(|_| "no count".to_string())?;
-    let report = workers.report();
-    workers.finish().map_err(|errors| errors.join("; "))?;
-    let busy = report.workers.first().map_or(0.0, |worker| worker.busy_ns as f64);
-    Ok(Finished { cost: passed / count, busy: busy / count })
+    run_to_the_end(&plan, copies)
 }

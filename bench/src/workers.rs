@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use element::Class;
 use element::steering::Spreading;
-use engine::{Options, Workers};
+use engine::{Configured, Options, Plan, Workers};
 
 use crate::floor::Floor;
 use crate::forwarding::FORWARD;
@@ -84,13 +84,29 @@ pub(crate) fn once(
     spreading: Option<&Arc<dyn Spreading>>,
 ) -> Result<f64, String> {
     let (plan, copies) = configured(text.to_string(), threads, spreading, &registry().with(classes))?;
-    let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
+    Ok(run_to_the_end(&plan, copies)?.cost)
+}
+
+/// The results of a run on one worker or several.
+pub(crate) struct Finished {
+    /// The wall-clock time of the run per packet, in nanoseconds.
+    pub(crate) cost: f64,
+    /// The time per packet for which the first worker was busy, in nanoseconds. 0 with one worker, which does
+    /// not measure its work.
+    pub(crate) busy: f64,
+}
+
+/// Runs a configuration, whose source is named `nic`, until the run ends. `copies` has a copy of the elements
+/// for each worker.
+pub(crate) fn run_to_the_end(plan: &Arc<Plan>, copies: Vec<Configured>) -> Result<Finished, String> {
+    let mut workers = Workers::new(plan, copies, Box::new(Silence), Options::default())?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;
     let start = Instant::now();
     workers.run();
     let passed = start.elapsed().as_nanos() as f64;
     let count = workers.read(plan.graph.find("nic"), "count", "")?;
     let count: f64 = count.parse().map_err(|_| "no count".to_string())?;
+    let busy = workers.report().workers.first().map_or(0, |worker| worker.busy_ns) as f64;
     workers.finish().map_err(|errors| errors.join("; "))?;
-    Ok(passed / count)
+    Ok(Finished { cost: passed / count, busy: busy / count })
 }
