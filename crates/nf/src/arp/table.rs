@@ -7,12 +7,10 @@
 //! table has no timers: each element first calls [`Table::catch_up`], which does what timers would have
 //! done by now.
 
+mod address;
 mod save;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Display;
-use std::hash::Hash;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::class::ArgInfo;
@@ -21,6 +19,7 @@ use wire::MacAddr;
 
 use crate::hashing::{ByNumber, reseed};
 
+pub(crate) use address::Address;
 pub(crate) use save::FORM;
 
 /// The arguments of elements that set the limits of their table of neighbours.
@@ -31,46 +30,6 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY_SLIM_FACTOR", "unsigned", "2"),
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
 ];
-
-/// The key of an entry: an IPv4 or IPv6 address as a number.
-pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
-    /// Returns the address in its usual notation, for handlers.
-    fn shown(self) -> impl Display;
-
-    /// Returns the address as a number.
-    fn number(self) -> u128;
-
-    /// Returns the address with this number; `None` if the number is too large.
-    fn from_number(number: u128) -> Option<Self>;
-}
-
-impl Address for u32 {
-    fn shown(self) -> impl Display {
-        Ipv4Addr::from_bits(self)
-    }
-
-    fn number(self) -> u128 {
-        self.into()
-    }
-
-    fn from_number(number: u128) -> Option<u32> {
-        number.try_into().ok()
-    }
-}
-
-impl Address for u128 {
-    fn shown(self) -> impl Display {
-        Ipv6Addr::from_bits(self)
-    }
-
-    fn number(self) -> u128 {
-        self
-    }
-
-    fn from_number(number: u128) -> Option<u128> {
-        Some(number)
-    }
-}
 
 /// The rate limit of queries for one address.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,7 @@
 
 mod adoption;
 mod board;
+mod chosen;
 mod endpoints;
 mod expiry;
 mod handover;
@@ -42,6 +43,7 @@ use super::used::{Pool, Used};
 use adoption::Revision;
 pub(super) use adoption::{CouldMake, Made};
 pub(super) use board::Board;
+pub(super) use chosen::{Chosen, Claim, Fresh};
 use endpoints::Endpoints;
 pub(super) use endpoints::{Bound, Known};
 pub(super) use handover::Written;
@@ -79,44 +81,6 @@ pub(super) fn space(owner: u16, which: u32) -> u32 {
 /// little-endian order.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
-}
-
-/// The new tuple (addresses and ports) that was chosen for a flow, and the port or address that the mapping
-/// reserves (`claim`).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen {
-    pub(super) to: Tuple,
-    pub(super) claim: Claim,
-}
-
-/// The outside port or address that a mapping reserves. It is not chosen for another mapping of the same
-/// pool, a set of mappings whose replies would otherwise be equal: see [`Store::pool`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// No number is reserved, because the new tuple has no value that was chosen from a range.
-    Nothing,
-    /// The outside port is reserved towards the flow's destination. Mappings to other destinations may have
-    /// the same port.
-    Port,
-    /// The outside address is reserved towards the flow's destination. Mappings to other destinations may
-    /// have the same address.
-    Address,
-    /// The outside port is reserved for all destinations. The mappings of one inside endpoint share it.
-    Endpoint,
-}
-
-/// The data from which a mapping is made. `from` is the flow's tuple before translation, and `outputs` are
-/// the outputs of the flow and of its replies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fresh {
-    pub(super) space: u32,
-    pub(super) from: Tuple,
-    pub(super) chosen: Chosen,
-    pub(super) input: u16,
-    pub(super) outputs: [u16; 2],
-    pub(super) kind: Kind,
-    pub(super) policy: u8,
-    pub(super) protocol: u8,
 }
 
 /// The data of a mapping that are needed only when it is made, examined for expiry, or removed, and the byte
