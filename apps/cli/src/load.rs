@@ -450,8 +450,10 @@ impl Loaded {
             }
         };
         if let Err(name) = plan.offload(offloaded) {
-            let text =
-                format!("--offload {name}: the configuration has no element and no class of this name");
+            let text = format!(
+                "--offload {name}: the configuration has no element and no class of this name; \
+                 `tidegate flatten FILE` lists its elements with their classes"
+            );
             let source = self.sources.add("--offload", &*name);
             let span = Span { source, start: 0, end: name.len() };
             self.problems.push(Problem::new(Diagnostic::error(span, text)));

@@ -72,10 +72,10 @@ pub(crate) struct Args {
         value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
     )]
     threads: u16,
-    /// Elements whose work the last worker does, and no other work: names of classes or of elements
+    /// The elements that get the last worker for themselves: names of classes or of elements
     ///
-    /// Sources of packets for these elements run on this worker, too. `--threads 2 --offload Reframer` has
-    /// one worker receive and hold packets, and the other process them.
+    /// The sources of their packets run on this worker, too. With `--threads 2 --offload Reframer`, one
+    /// worker receives and holds packets, and the other worker processes them.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Workers")]
     offload: Vec<String>,
     #[command(flatten)]
