@@ -221,7 +221,9 @@ pub const CASES: &[FloodCase] = &[
         Flood::Udp,
         "CAPACITY",
         "",
-        "-> MarkIPHeader(14) -> e :: Reframer(64us, BYPASS none, MIN_BURST 0$bound) -> Discard",
+        // Only with this priority (or COMPRESS, SLO, QUIC_ID) are flows remembered that hold no packets.
+        "-> MarkIPHeader(14) -> e :: Reframer(64us, PRIORITY SHORTEST_FLOW, BYPASS none, MIN_BURST 0$bound) \
+         -> Discard",
     ),
     case("Juggler", Flood::Gap, "FLOWS", "", "-> MarkIPHeader(14) -> e :: Juggler($bound) -> Discard"),
     case(

@@ -53,10 +53,17 @@ impl FlowKey {
         FlowKey([first_word(number, kind, if exact { 5 } else { 7 }, vlans), a, b, c, d])
     }
 
-    /// Returns the hash of the flow by which the flow table finds it.
+    /// Returns the hash of the key. A key that is no longer than a [`ShortKey`] has the hash of that.
     pub fn hash(&self, hasher: &KeyHasher) -> u32 {
-        let [start, addresses, ..] = self.0;
-        if start >> 32 & 0xf == 4 { hasher.hash(&ShortKey([start, addresses])) } else { hasher.hash(self) }
+        let (start, _) = self.split();
+        if start.has_rest() { hasher.hash(self) } else { hasher.hash(&start) }
+    }
+
+    /// Returns the first two words, and the others, which are 0 if the key is no longer than a [`ShortKey`].
+    #[inline(always)]
+    pub(crate) fn split(&self) -> (ShortKey, [u64; 3]) {
+        let [start, addresses, rest @ ..] = self.0;
+        (ShortKey([start, addresses]), rest)
     }
 }
 
@@ -85,8 +92,7 @@ fn first_word(number: u32, kind: FlowKind, version: u8, vlans: u32) -> u64 {
     u64::from(number) | kind << 32 | u64::from(vlans) << 40
 }
 
-/// The key of an IPv4 flow: the first two words of its [`FlowKey`], whose remaining words are 0. It finds the
-/// flow in a table of [`FlowKey`]s.
+/// The key of an IPv4 flow: the first two words of its [`FlowKey`], whose remaining words are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct ShortKey([u64; 2]);
@@ -99,7 +105,7 @@ impl flow::Key for ShortKey {
 }
 
 impl ShortKey {
-    /// A key that no flow has: a placeholder for packets without a short key.
+    /// A key that no flow has.
     pub const NONE: ShortKey = ShortKey([0; 2]);
 
     /// Returns destination port, kind and IP version as one number, by which [`crate::finder::Finder`] finds
@@ -108,6 +114,12 @@ impl ShortKey {
     #[inline(always)]
     pub(crate) fn destination(self) -> u32 {
         (self.0[0] >> 16) as u32
+    }
+
+    /// True if the key of the flow has further words. These are the first two of it.
+    #[inline(always)]
+    pub(crate) fn has_rest(self) -> bool {
+        self.0[0] >> 32 & 0xf != 4
     }
 
     #[inline(always)]
@@ -148,6 +160,15 @@ pub enum FlowKind {
     Quic,
 }
 
+impl FlowKind {
+    /// True if runs of such flows count for the spatial locality factor, which is defined over TCP and UDP,
+    /// in tunnels too.
+    #[inline(always)]
+    pub fn counts(self) -> bool {
+        matches!(self, FlowKind::Tcp | FlowKind::Udp | FlowKind::Inner | FlowKind::Quic)
+    }
+}
+
 fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..FLOW_HEADERS.into()).unwrap_or(bytes)
 }
@@ -178,8 +199,7 @@ pub(crate) struct Frame<'p> {
 pub fn locate(packet: &Packet) -> Option<Located> {
     let frame = frame(packet)?;
     let quick = frame.ip.first_chunk().and_then(|ip| quickly(ip, frame.vlans));
-    let located = |(key, Brief { kind, flags }): (ShortKey, Brief)| Located { key: key.into(), kind, flags };
-    quick.map(located).or_else(|| thoroughly(&frame))
+    quick.map(Located::from).or_else(|| thoroughly(&frame))
 }
 
 /// The flow of a packet of the usual kind: TCP or UDP in IPv4 without options, outside of VLANs, and not a
@@ -188,11 +208,19 @@ pub fn locate(packet: &Packet) -> Option<Located> {
 pub struct Usual {
     /// The key of the flow.
     pub key: ShortKey,
-    /// Kind and TCP flags.
-    pub brief: Brief,
+    /// The kind of the flow: TCP or UDP.
+    pub kind: FlowKind,
+    /// The byte of TCP flags; 0 for UDP.
+    pub flags: u8,
     /// True if the packet can be in a run of several packets ([`runs::plain_ipv4`]). Packets of one flow for
     /// which this is true are in one run if their offsets agree.
     pub is_plain: bool,
+}
+
+impl From<Usual> for Located {
+    fn from(Usual { key, kind, flags, .. }: Usual) -> Located {
+        Located { key: key.into(), kind, flags }
+    }
 }
 
 /// Finds the flow of a packet as [`locate`] does, for the hot path. `None` for packets that are not of the
@@ -202,10 +230,9 @@ pub fn usual(packet: &Packet) -> Option<Usual> {
     if let Some(start) = runs::plain_ipv4(packet) {
         let kind = if start[PROTOCOL] == ip_protocol::TCP { FlowKind::Tcp } else { FlowKind::Udp };
         let flags = if kind == FlowKind::Tcp { start[FLAGS] } else { 0 };
-        return Some(Usual { key: short(start, kind, 0), brief: Brief { kind, flags }, is_plain: true });
+        return Some(Usual { key: short(start, kind, 0), kind, flags, is_plain: true });
     }
-    let (key, brief) = untagged(packet).and_then(|ip| quickly(ip, 0))?;
-    Some(Usual { key, brief, is_plain: false })
+    untagged(packet).and_then(|ip| quickly(ip, 0))
 }
 
 /// Finds the IP header and the VLANs of a packet: at its network header annotation or, without the
@@ -246,7 +273,7 @@ const FLAGS: usize = QUICK - 1;
 /// Finds the flow of most packets quickly: IPv4 without options, not a fragment, carrying TCP or UDP, with
 /// at least [`QUICK`] bytes of IP length. `None` for all other packets, which [`thoroughly`] handles.
 #[inline(always)]
-fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<(ShortKey, Brief)> {
+fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Usual> {
     let length = u16::from_be_bytes([ip[2], ip[3]]);
     let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
     let (kind, flags) = match ip[PROTOCOL] {
@@ -257,7 +284,7 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<(ShortKey, Brief)> {
     if ip[0] != 0x45 || fragment != 0 || usize::from(length) < QUICK {
         return None;
     }
-    Some((short(ip, kind, vlans), Brief { kind, flags }))
+    Some(Usual { key: short(ip, kind, vlans), kind, flags, is_plain: false })
 }
 
 /// Returns the key of a TCP or UDP packet that starts with an IPv4 header without options.
@@ -341,23 +368,6 @@ fn has_id(addresses: Addresses, kind: u8) -> bool {
     match addresses {
         Addresses::V4(_) => matches!(kind, 0 | 8 | 13..=18),
         Addresses::V6(_) => matches!(kind, 128 | 129),
-    }
-}
-
-/// The small part of [`Located`]: all but the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Brief {
-    /// The kind of the flow.
-    pub kind: FlowKind,
-    /// The byte of TCP flags; 0 for other protocols.
-    pub flags: u8,
-}
-
-impl Brief {
-    /// True if runs of the flow count for the spatial locality factor, which is defined over TCP and UDP.
-    #[inline]
-    pub fn counts(self) -> bool {
-        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp | FlowKind::Inner | FlowKind::Quic)
     }
 }
 
@@ -494,8 +504,7 @@ mod tests {
             bytes.truncate(bytes.len() - cut.min(bytes.len()));
             let frame = Frame { ip: &bytes, vlans: 5 };
             if let Some(quick) = bytes.first_chunk().and_then(|ip| quickly(ip, 5)) {
-                let (key, Brief { kind, flags }) = quick;
-                prop_assert_eq!(Some(Located { key: key.into(), kind, flags }), thoroughly(&frame));
+                prop_assert_eq!(Some(quick.into()), thoroughly(&frame));
             }
         }
 

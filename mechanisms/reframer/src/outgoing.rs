@@ -5,12 +5,20 @@ use element::{Batch, Cx, DropReason, Packet, Timestamp};
 
 use crate::finder::Finder;
 use crate::key::FlowKind;
-use crate::lists::{Leaving, Note, Output};
-use crate::lookup;
-use crate::per_flow::value_of;
+use crate::lists::{Leaving, Output};
+use crate::memory::Memory;
 use crate::settings::ReframerSettings;
 use crate::statistics::{Burst, Statistics};
 use crate::tcp;
+
+/// The value of [`Packet::run`](element::Packet::run) while a packet is held, if its network header is not
+/// marked: no element downstream can rely on its run.
+pub(crate) const UNMARKED: u32 = 0;
+/// The value of [`Packet::run`](element::Packet::run) while a packet is held, if the packet can be in one run
+/// with packets of its flow: those that also have this value, and the same offsets of headers.
+pub(crate) const PLAIN: u32 = 1;
+/// The value for any other packet.
+pub(crate) const SPECIAL: u32 = 2;
 
 /// A receiver of bursts from the lists: counts them and sends their packets.
 pub struct Outgoing<'a, 'c> {
@@ -28,44 +36,20 @@ pub struct Outgoing<'a, 'c> {
     pub sorting: &'a mut Sorting,
     /// Finds the flows of packets.
     pub finder: &'a Finder,
+    /// What is remembered of flows.
+    pub memory: &'a mut Memory,
 }
 
 /// Memory for one TCP burst that is sorted or merged, reused from burst to burst.
 pub struct Sorting {
     burst: Vec<Packet>,
     sorter: tcp::Sorter,
-    /// For merging ACKs, the highest acknowledgment number that left, for each index of a flow; `None` before
-    /// the first ACK. Indices from the length on had no ACK.
-    acknowledged: Vec<Option<u32>>,
-    /// Used in place of `acknowledged` for a flow for which memory could not be allocated. Each burst starts
-    /// with `None`.
-    unsaved: Option<u32>,
 }
 
 impl Sorting {
     /// Creates memory for bursts of up to `length` packets. Longer bursts work too, but make it grow.
     pub fn new(length: usize) -> Sorting {
-        let (burst, sorter) = (Vec::with_capacity(length), tcp::Sorter::new(length));
-        Sorting { burst, sorter, acknowledged: Vec::new(), unsaved: None }
-    }
-
-    /// Returns the highest acknowledgment number of a flow that left.
-    fn acknowledged(&mut self, flow: u32) -> &mut Option<u32> {
-        self.unsaved = None;
-        value_of(&mut self.acknowledged, flow).unwrap_or(&mut self.unsaved)
-    }
-
-    /// Forgets the acknowledgment numbers of a flow, whose index another flow gets.
-    #[inline]
-    pub fn forget(&mut self, flow: u32) {
-        if let Some(acknowledged) = self.acknowledged.get_mut(flow as usize) {
-            *acknowledged = None;
-        }
-    }
-
-    /// Forgets the acknowledgment numbers of all flows.
-    pub fn forget_all(&mut self) {
-        self.acknowledged.clear();
+        Sorting { burst: Vec::with_capacity(length), sorter: tcp::Sorter::new(length) }
     }
 }
 
@@ -81,8 +65,8 @@ impl Outgoing<'_, '_> {
     ) -> Timestamp {
         let Some(Some(first)) = packets.first() else { return Timestamp::ZERO };
         let (kind, offsets) = (first.run(), first.offsets());
-        let run = if kind == lookup::PLAIN { self.cx.new_run() } else { 0 };
-        let mut is_run = is_one_flow && kind != lookup::SPECIAL;
+        let run = if kind == PLAIN { self.cx.new_run() } else { 0 };
+        let mut is_run = is_one_flow && kind != SPECIAL;
         let mut waited = Timestamp::ZERO;
         for (packet, came) in packets.iter_mut().flatten().zip(arrivals) {
             waited = since(came, self.now);
@@ -106,6 +90,18 @@ impl Outgoing<'_, '_> {
         }
     }
 
+    /// Remembers of a flow that a burst of `length` packets leaves.
+    #[inline(never)]
+    fn remember(&mut self, number: u32, length: u32) {
+        let Some(flow) = self.memory.flow(number) else { return };
+        flow.sent = flow.sent.saturating_add(length);
+        if self.settings.bypass_after > 0 {
+            // For BYPASS_AFTER_FAIL: a burst of one packet counts as a failure of holding, a longer burst
+            // as a success.
+            flow.score = flow.score.saturating_add(if length == 1 { 1 } else { -1 });
+        }
+    }
+
     /// Sends the packets of a burst, none of which is `None`.
     #[inline(always)]
     fn send(&mut self, packets: impl ExactSizeIterator<Item = Option<Packet>>) {
@@ -126,7 +122,7 @@ impl Outgoing<'_, '_> {
 
     /// Sorts the segments of a burst (REORDER), merges its ACKs (COMPRESS) and sends the remaining packets.
     #[inline(never)]
-    fn finish_tcp(&mut self, flow: u32, hash: u32, packets: &mut [Option<Packet>]) {
+    fn finish_tcp(&mut self, flow: Option<u32>, hash: u32, packets: &mut [Option<Packet>]) {
         let mut burst = std::mem::take(&mut self.sorting.burst);
         burst.extend(packets.iter_mut().filter_map(Option::take));
         if self.settings.reorder {
@@ -135,8 +131,12 @@ impl Outgoing<'_, '_> {
             self.statistics.mended += late;
         }
         if self.settings.compress {
-            let Outgoing { cx, statistics, sorting, settings, .. } = self;
-            tcp::coalesce(&mut burst, settings.max_acks, sorting.acknowledged(flow), |packet| {
+            let Outgoing { cx, statistics, settings, memory, .. } = self;
+            // Without memory of the flow, each burst is treated as its first.
+            let mut unknown = None;
+            let flow = flow.and_then(|number| memory.flow(number));
+            let acknowledged = flow.map_or(&mut unknown, |flow| &mut flow.acknowledged);
+            tcp::coalesce(&mut burst, settings.max_acks, acknowledged, |packet| {
                 statistics.coalesced += 1;
                 cx.drop(packet, DropReason::Coalesced);
             });
@@ -150,13 +150,11 @@ impl Outgoing<'_, '_> {
 
 impl Output<Packet> for Outgoing<'_, '_> {
     #[inline(always)]
-    fn list(&mut self, leaving: Leaving, note: &mut Note, packets: &mut [Option<Packet>], times: &[u32]) {
-        if self.settings.bypass_after > 0 {
-            // For BYPASS_AFTER_FAIL: a burst of one packet counts as a failure of holding, a longer burst
-            // as a success.
-            note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
+    fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
+        if let Some(number) = leaving.flow {
+            self.remember(number, leaving.length);
         }
-        let is_one_flow = note.kind != FlowKind::Pair as u8;
+        let is_one_flow = leaving.kind != FlowKind::Pair;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
         self.statistics.release(leaving.reason, leaving.length, waited);
         if self.settings.delays.exist() {
@@ -169,12 +167,12 @@ impl Output<Packet> for Outgoing<'_, '_> {
             self.statistics.see_burst(leaving.length);
         }
         let sorts = self.settings.reorder && leaving.length > 1;
-        if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
-            return self.finish_tcp(leaving.flow, note.hash, packets);
+        if (sorts || self.settings.compress) && leaving.kind == FlowKind::Tcp {
+            return self.finish_tcp(leaving.flow, leaving.hash, packets);
         }
         if is_one_flow {
-            if counts(note.kind) {
-                self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
+            if leaving.kind.counts() {
+                self.statistics.locality_out.see(leaving.hash.into(), leaving.length.into());
             }
         } else {
             packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
@@ -202,11 +200,11 @@ pub struct StateCollector<'s> {
 }
 
 impl Output<Packet> for StateCollector<'_> {
-    fn list(&mut self, leaving: Leaving, note: &mut Note, packets: &mut [Option<Packet>], times: &[u32]) {
-        if counts(note.kind) {
-            self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
+    fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
+        if leaving.kind.counts() {
+            self.statistics.locality_out.see(leaving.hash.into(), leaving.length.into());
         }
-        if note.kind == FlowKind::Pair as u8 {
+        if leaving.kind == FlowKind::Pair {
             packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
@@ -239,14 +237,7 @@ fn put(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
 /// Counts for the SLF a packet that leaves in a burst of several flows, so that its own flow must be found.
 #[inline(never)]
 fn see_alone(statistics: &mut Statistics, finder: &Finder, packet: &Packet) {
-    if let Some(located) = finder.locate(packet).filter(|located| counts(located.kind as u8)) {
+    if let Some(located) = finder.locate(packet).filter(|located| located.kind.counts()) {
         statistics.locality_out.see(located.key.hash(&finder.hasher).into(), 1);
     }
-}
-
-/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP, in tunnels
-/// too.
-fn counts(kind: u8) -> bool {
-    const COUNTED: [FlowKind; 4] = [FlowKind::Tcp, FlowKind::Udp, FlowKind::Inner, FlowKind::Quic];
-    COUNTED.iter().any(|&counted| counted as u8 == kind)
 }

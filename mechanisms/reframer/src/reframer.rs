@@ -33,7 +33,7 @@
 //! connections that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read
 //! in short headers, which do not contain its length. Packets of different ids may change places, which does
 //! no harm, because connections that share a five-tuple do not know of each other. Packets of one connection
-//! do not change places when its id changes to one that is not in the table: datagrams with long headers,
+//! do not change places when its id changes to one that is not remembered: datagrams with long headers,
 //! whose first id is a random number of the client, and the first datagram with any id, are packets whose
 //! flow is unknown, and all packets of the five-tuple wait with them. A connection that returns to an id
 //! within ten seconds, or uses two in turn, may be reordered. All other datagrams to port 443 without the
@@ -41,10 +41,11 @@
 //! MAX_BURST, BYPASS and ELEPHANTS. The two directions are separate flows; datagrams from servers are told
 //! apart by five-tuple. After a migration the five-tuple is another one, and so is the flow. A length that is
 //! too small joins flows; one that is too large gives each packet a flow, so that packets wait for DELAY and
-//! fill the table of flows. Each id takes an entry of CAPACITY, and so does each five-tuple; datagrams with
-//! forged ids can fill the table.
+//! fill the memory of flows. Each id is a flow of CAPACITY; datagrams with forged ids can fill it.
 //!
-//! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
+//! A flow takes memory while it holds packets. PRIORITY SHORTEST_FLOW and OLDEST_FLOW, COMPRESS, SLO and
+//! QUIC_ID also need to remember flows between their bursts: then a flow is forgotten after ten seconds
+//! without a burst, or sooner if there is no room for new flows.
 //!
 //! ## Usage
 //! `Reframer([DELAY, KEYWORDS])`
@@ -55,18 +56,17 @@
 //! - `DELAYS`: delays for classes of traffic, in quotes if there are several: filters in the language of
 //!   IPFilter, each with a delay after it, separated by commas, or `none`. A number without a unit is
 //!   microseconds. The delay may be longer than DELAY. A packet waits for the delay of the first filter that
-//!   it matches, or otherwise as DELAY or SLO says. The first packet of a flow decides for the flow if all
-//!   filters look only at protocol, IPv4 addresses, and ports of TCP, UDP and SCTP, which with TUNNELS
-//!   excludes source ports. With any other filter, the first packet of each burst decides for the burst. So
-//!   the order within a flow is kept, and a packet may wait for the delay of another class. Packets whose
-//!   flow is unknown wait for the longest of all delays. At most 8 filters.
+//!   it matches, or otherwise as DELAY or SLO says. The first packet of a burst decides for the burst. So the
+//!   order within a flow is kept, and with a filter that looks at more than the flow, a packet may wait for
+//!   the delay of another class. Packets whose flow is unknown wait for the longest of all delays. At most 8
+//!   filters.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
-//!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
+//!   more bytes, by less than one packet. `off` for no limit.
 //! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to 256.
 //! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that has
-//!   sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the flow
-//!   whose first packet has waited longest).
+//!   sent the fewest packets that were held), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the
+//!   flow whose first packet has waited longest).
 //! - `REORDER`: true to sort TCP segments that leave together into the order in which they were sent.
 //! - `COMPRESS`: true to drop ACKs without data that the next ACK of their burst makes superfluous.
 //! - `MAX_ACKS`: with COMPRESS, the maximum number of ACKs for which one ACK stands, itself included. A
@@ -90,20 +90,21 @@
 //! - `QUIC_ID`: the length in bytes, 1 to 20, of the connection ids that servers of QUIC choose, by which
 //!   datagrams to UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone. The
 //!   length is in a server's configuration, and in the long headers that it sends, as that of its source id.
-//! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
-//!   pass at once, and are counted as `overflows`.
+//! - `CAPACITY`: the maximum number of flows that hold packets at a time, in about 120 bytes each, and the
+//!   maximum number of flows that are remembered, in about 90 bytes each. Packets of further flows pass at
+//!   once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
 //!   A flow also leaves early when more bursts of flows of equal delay have begun since its first packet than
 //!   65,536, and than four times the number of held packets.
 //!
 //! ## Handlers
-//! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
-//!   arguments.
+//! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `reorder`, `compress`, `bypass`: the arguments.
+//! - `priority`: the argument. Writing it releases all packets first.
 //! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
 //! - `tunnels`, `quic_id`: the arguments. Writing them releases all packets first. Checks of the order of
 //!   elements, and verification, rely on the arguments, not on values that are written later.
-//! - `delays`: the argument. Writing it releases all packets first, forgets all flows, and sets `burst_sizes`
-//!   and `burst_times` to zero.
+//! - `delays`: the argument. Writing it releases all packets first, and sets `burst_sizes` and `burst_times`
+//!   to zero.
 //! - `capacity`: the argument. Writing it releases all packets first.
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
@@ -119,12 +120,12 @@
 //!   of bursts waited.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
-//! - `flows`: the number of flows in the table.
+//! - `flows`: the number of flows that are remembered, or, if no argument needs that, that hold packets.
 //! - `active`: the number of flows that hold packets.
 //! - `held`: the number of packets that are held.
 //! - `paused`: the number of packets that passed in pauses (MIN_BURST). No other count includes them.
 //! - `passed`: the number of packets that were not held because they belong to no flow, there was no room, or
-//!   they bypass and their flow is not in the table.
+//!   they bypass and their flow holds no packets.
 //! - `overflows`: the number of these packets for which there was no room, plus the packets that left at once
 //!   because MAX_HELD was reached.
 //! - `reordered`: the number of bursts in which REORDER moved segments.
@@ -160,15 +161,16 @@ use element::effects::{
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
-use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
+use flow::{InsertError, KeyHasher, Sketch};
 use wire::layers::FLOW_HEADERS;
 
 use crate::delays::Delays;
 use crate::finder::Finder;
-use crate::key::{Brief, FlowKey, FlowKind, ShortKey};
-use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
-use crate::lookup::{Known, Lookup};
-use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
+use crate::key::{self, FlowKind, Located, Usual};
+use crate::lists::Priority;
+use crate::lists::{DELAY_CLASSES, Flow, Lists, ReleaseReason, UNKNOWN_FLOWS};
+use crate::memory::Memory;
+use crate::outgoing::{Outgoing, PLAIN, SPECIAL, Sorting, StateCollector, UNMARKED, send};
 use crate::pause::Pause;
 use crate::per_flow::value_of;
 use crate::quic::QuicId;
@@ -281,30 +283,25 @@ pub(crate) fn build(args: &mut Args<'_>, settings: ReframerSettings) -> Result<B
     }
 }
 
-/// The time without packets after which a flow expires. The longest delay is added, so that a flow does not
-/// expire while it holds packets.
-const MEMORY: Timestamp = Timestamp::from_secs(10);
-/// The number of flow entries that are checked for expiry when there is no room for a new flow.
-const SEARCH: usize = 64;
-
 /// The element behind both classes, Reframer and SFMaker; they differ in arguments and handlers.
 pub struct Reframer {
     settings: ReframerSettings,
-    table: FlowTable<FlowKey>,
     finder: Finder,
     lists: Lists<Packet>,
-    /// The flows of a batch; `None` before the first batch and while a batch is processed.
-    lookup: Option<Box<Lookup>>,
+    /// What is remembered of flows, if `remembers` is true.
+    memory: Memory,
     sorting: Sorting,
     statistics: Statistics,
     pause: Pause,
     /// True if [`asks_about`](Reframer::asks_about) and [`has_failed`](Reframer::has_failed) must be called
     /// for each packet, because the settings use more than TCP flags to decide which packets are held.
     asks: bool,
+    /// True if the settings need [`Memory`].
+    remembers: bool,
     /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,
-    /// The number of bytes of the packets that each flow holds, by the flow's index, if MAX_BYTES is set.
-    /// Indices from the length on hold none.
+    /// The number of bytes in each list, by the number of the list, if MAX_BYTES is set. Lists with numbers
+    /// from the length on have none.
     bytes: Vec<u32>,
     /// The packet counts of all flows (a sketch), present if only heavy flows are held; `halved` is the
     /// time of the last halving of the counts.
@@ -331,15 +328,27 @@ fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
 
+/// The flow of a packet, and the hash of its key.
+struct Known {
+    located: Located,
+    hash: u32,
+}
+
+impl Known {
+    /// Returns the hash by which packets of the flow are counted for the SLF; `None` if they do not count.
+    fn counted(&self) -> Option<u32> {
+        self.located.kind.counts().then_some(self.hash)
+    }
+}
+
 impl Reframer {
     fn new(settings: ReframerSettings) -> Result<Reframer, String> {
-        let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
+        let memory = Memory::new(settings.capacity).map_err(|error| error.to_string())?;
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
-            table,
             finder: finder_for(&settings, KeyHasher::default()),
             lists: lists_for(&settings)?,
-            lookup: None,
+            memory,
             sorting: Sorting::new(longest),
             statistics: Statistics::default(),
             pause: Pause::default(),
@@ -348,6 +357,7 @@ impl Reframer {
             halved: Timestamp::ZERO,
             armed: None,
             asks: false,
+            remembers: false,
             bypassed_flags: 0,
             settings,
         };
@@ -355,62 +365,97 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// True if, of a batch of `length` packets, each packet of a known flow whose TCP flags do not make it
-    /// bypass can be held without further checks.
+    /// Derives `asks`, `remembers` and `bypassed_flags` from the settings, to save work for each packet, and
+    /// ends a pause. Must follow each change of the settings.
+    fn note_settings(&mut self) {
+        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
+        self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
+        self.remembers = self.settings.need_memory();
+        self.bypassed_flags = bypass.flags();
+        self.pause.restart(&self.statistics);
+    }
+
+    /// True if each of `count` packets of the usual kind can be held without further checks, unless its TCP
+    /// flags make it bypass or it begins a list.
     #[inline]
-    fn is_simple(&self, length: usize) -> bool {
-        let has_room = self.lists.held() + length <= self.settings.max_held;
+    fn is_simple(&self, count: usize) -> bool {
+        let has_room = self.lists.held() + count <= self.settings.max_held && self.lists.has_room(count);
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
 
-    /// Holds a packet that belongs to a flow, or forwards it if it may not or cannot be held. The reasons
-    /// to release the flow are checked afterwards.
+    /// Takes a packet for which the short path in [`push`](Element::push) does not suffice. `usual` is its
+    /// flow if it is of the usual kind.
     #[inline(never)]
-    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known, packet: Packet, now: Timestamp) {
-        let Known { brief, hash, .. } = known;
-        let is_hidden = match brief.kind {
+    fn take(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        usual: Option<Usual>,
+        packet: Packet,
+        now: Timestamp,
+    ) {
+        let Some(located) = usual.map(Located::from).or_else(|| self.finder.locate(&packet)) else {
+            return self.take_foreign(cx, out, packet, now);
+        };
+        let known = Known { located, hash: located.key.hash(&self.finder.hasher) };
+        if located.kind.counts() {
+            self.statistics.locality_in.see(known.hash.into(), 1);
+        }
+        let is_hidden = match located.kind {
             FlowKind::Pair => true,
-            FlowKind::Quic if known.id.is_none() => self.opens_quic(cx, out, (brief, &packet), hash, now),
+            FlowKind::Quic => self.opens_quic(cx, out, &known, now),
             _ => false,
         };
-        let packet = match is_hidden || self.lists.holds_unknown() {
-            true => match self.hold_unknown(cx, out, (Some(brief), is_hidden), packet, now) {
-                Some(packet) => packet,
-                None => return,
-            },
-            false => packet,
-        };
-        let mut bypasses = self.asks && self.asks_about(&packet, (hash, known.id), now)
-            || brief.flags & self.bypassed_flags != 0;
-        let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
-            Some(id) => id.index(),
-            None => {
-                let key = match known.key {
-                    ShortKey::NONE => self.finder.locate(&packet).map(|located| located.key),
-                    key => Some(key.into()),
-                };
-                let flow = key.and_then(|key| {
-                    self.find_or_open(cx, out, (key, hash), (brief, &packet), now, &mut bypasses)
-                });
-                match flow {
-                    Some(flow) => flow,
-                    None => {
-                        self.statistics.overflows += u64::from(!bypasses);
-                        return self.pass(cx, out, packet, brief.counts().then_some(hash));
-                    }
+        if !is_hidden && !self.lists.holds_unknown() {
+            return self.take_known(cx, out, &known, packet, now);
+        }
+        if let Some(packet) = self.hold_unknown(cx, out, (Some(&known), is_hidden), packet, now) {
+            self.take_known(cx, out, &known, packet, now);
+        }
+    }
+
+    /// Holds a packet in the list of its flow, or forwards it if it may not or cannot be held. Releases the
+    /// list if there is a reason.
+    fn take_known(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        known: &Known,
+        packet: Packet,
+        now: Timestamp,
+    ) {
+        let Known { located: Located { key, flags, .. }, hash } = known;
+        let mut bypasses =
+            self.asks && self.asks_about(&packet, known, now) || flags & self.bypassed_flags != 0;
+        let list = self.lists.find(key, *hash);
+        let mut flow = list.and_then(|list| self.lists.flow(list));
+        if list.is_none() && !bypasses && self.remembers {
+            match self.recall(cx, out, known, now) {
+                Some((number, is_new)) => {
+                    bypasses = is_new && self.settings.first_passes;
+                    flow = Some(number);
                 }
+                None => return self.pass_for_want_of_room(cx, out, known, packet),
+            }
+        }
+        bypasses |= flow.is_some_and(|flow| self.has_failed(flow));
+        let overflows = self.lists.held() >= self.settings.max_held;
+        let size = packet.len();
+        let (list, length) = match list {
+            Some(list) => (list, self.lists.hold(list, packet, now)),
+            // A bypassing packet whose flow holds nothing leaves at once. But earlier packets of the flow may
+            // have been released without having left yet; then it leaves after them, as a list of its own.
+            None if bypasses && !self.lists.has_released() => {
+                return self.pass(cx, out, packet, known.counted());
+            }
+            None => {
+                if !self.has_room_for_list(cx, out) {
+                    return self.pass_for_want_of_room(cx, out, known, packet);
+                }
+                (self.begin(known, flow, packet, now), 1)
             }
         };
-        bypasses |= self.asks && self.has_failed(flow);
-        if self.asks && self.settings.delays_by_burst() && !self.lists.holds(flow) {
-            self.choose_delay(flow, &packet);
-        }
-        let overflows = self.lists.held() >= self.settings.max_held;
-        // A bypassing packet is held first and then released with its flow, even if the flow holds nothing:
-        // earlier packets of the flow may have been released without having left yet.
-        let size = packet.len();
-        let length = self.lists.hold(flow, packet, now);
-        let is_full = length >= self.settings.max_burst || self.fills(flow, length == 1, size);
+        let is_full = length >= self.settings.max_burst || self.fills(list, length == 1, size);
         let reason = match () {
             () if bypasses => ReleaseReason::Bypass,
             () if overflows => {
@@ -420,86 +465,91 @@ impl Reframer {
             () if is_full => ReleaseReason::Full,
             () => return,
         };
-        self.lists.release(flow, reason, self.settings.priority);
+        self.lists.release(list, reason, self.settings.priority);
     }
 
-    /// True if a flow holds at least MAX_BYTES bytes with a packet of `size` bytes, its first if `is_first`
+    /// Begins the list of a flow with a packet, and returns the number of the list. `flow` is the number of
+    /// the flow in the memory. The caller knows that there is room.
+    fn begin(&mut self, known: &Known, flow: Option<u32>, packet: Packet, now: Timestamp) -> u32 {
+        let Known { located: Located { key, kind, .. }, hash } = known;
+        let memory = flow.and_then(|flow| Some((flow, *self.memory.flow(flow)?)));
+        // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
+        let is_dense = self.settings.slo.is_set() && memory.is_none_or(|(_, flow)| flow.score >= 0);
+        let delay_class = match self.settings.delays.rule_of(&packet) {
+            _ if *kind == FlowKind::Pair => UNKNOWN_FLOWS,
+            Some(rule) => DELAY_CLASSES + rule,
+            None => {
+                if is_dense {
+                    DENSE
+                } else {
+                    SPARSE
+                }
+            }
+        };
+        let is_by_number = self.settings.priority == Priority::ShortestFlow;
+        let remembered =
+            memory.map(|(number, flow)| (number, if is_by_number { flow.sent } else { flow.seen }));
+        let flow = Flow { kind: *kind, delay_class: delay_class as u8, remembered };
+        self.lists.begin(key, *hash, flow, packet, now)
+    }
+
+    /// True if there is room for a list. Where there is none, first lets the packets leave that are due.
+    #[inline]
+    fn has_room_for_list(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> bool {
+        self.lists.has_room(1) || {
+            self.let_go(cx, out);
+            self.lists.has_room(1)
+        }
+    }
+
+    /// Returns the number of a flow in the memory, and true if the flow was not remembered before. `None` if
+    /// there is no room for it.
+    #[inline(never)]
+    fn recall(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        known: &Known,
+        now: Timestamp,
+    ) -> Option<(u32, bool)> {
+        let flow = (&known.located.key, known.hash);
+        if let Some((number, _)) = self.memory.see(flow, now) {
+            return Some((number, false));
+        }
+        let mut added = self.memory.add(flow, now);
+        // Only a full table is helped by forgetting flows. The other error is that a bucket of the table is
+        // full, and to forget flows of other buckets does not help.
+        if added == Err(InsertError::Full) {
+            // Packets that are due must leave first, so that no flow is forgotten that holds packets.
+            self.let_go(cx, out);
+            self.memory.make_room(now, self.lists.delay(UNKNOWN_FLOWS));
+            added = self.memory.add(flow, now);
+        }
+        Some((added.ok()?, true))
+    }
+
+    /// True if a list holds at least MAX_BYTES bytes with a packet of `size` bytes, its first if `is_first`
     /// is true.
     #[inline]
-    fn fills(&mut self, flow: u32, is_first: bool, size: usize) -> bool {
+    fn fills(&mut self, list: u32, is_first: bool, size: usize) -> bool {
         let limit = self.settings.max_bytes;
-        limit > 0 && self.add_bytes(flow, is_first, size) >= limit
+        limit > 0 && self.add_bytes(list, is_first, size) >= limit
     }
 
-    /// Adds a packet to the bytes that a flow holds, and returns the sum. Without memory for the sum, returns
-    /// the bytes of the packet alone.
+    /// Adds a packet to the bytes of a list, and returns the sum. Without memory for the sum, returns the
+    /// bytes of the packet alone.
     #[inline(never)]
-    fn add_bytes(&mut self, flow: u32, is_first: bool, size: usize) -> u32 {
+    fn add_bytes(&mut self, list: u32, is_first: bool, size: usize) -> u32 {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        let Some(sum) = value_of(&mut self.bytes, flow) else { return size };
+        let Some(sum) = value_of(&mut self.bytes, list) else { return size };
         *sum = if is_first { size } else { sum.saturating_add(size) };
         *sum
     }
 
-    /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
-    /// Must follow each change of the settings.
-    fn note_settings(&mut self) {
-        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
-        let looks = bypass.looks_anywhere() || self.settings.delays_by_burst();
-        self.asks = slo.is_set() || *bypass_after > 0 || looks || self.sketch.is_some();
-        self.bypassed_flags = bypass.flags();
-        self.pause.restart(&self.statistics);
-    }
-
-    /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
-    /// bypasses (is not held), or an earlier packet of the batch has opened one. If the table is full, first
-    /// lets packets that are due leave, and expires flows to make room. `None` if the packet bypasses and its
-    /// flow has no entry, or if there is no room, which the caller counts if the packet then passes. Sets
-    /// `bypasses` if the first packet of a new flow is to pass.
-    #[inline(never)]
-    fn find_or_open(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        (key, hash): (FlowKey, u32),
-        (brief, packet): (Brief, &Packet),
-        now: Timestamp,
-        bypasses: &mut bool,
-    ) -> Option<u32> {
-        if *bypasses {
-            // An earlier packet of this batch may have opened the flow. A bypassing packet opens no flow,
-            // because the entry would take up room until it expires.
-            return self.table.lookup(&key, hash).map(FlowId::index);
-        }
-        let mut inserted = self.table.insert(&key, hash, now);
-        // Only a full table is helped by expiry. The other error is that a bucket of the table is full, and
-        // to remove flows of other buckets does not help.
-        if inserted == Err(InsertError::Full) {
-            // Makes room by expiring flows without packets for the longest delay. Such a flow holds nothing
-            // once the packets that are due have left. They must leave first, so that a later packet of an
-            // expired flow, which may pass at once, does not overtake them.
-            self.let_go(cx, out);
-            self.table.expire(now, self.lists.delay(UNKNOWN_FLOWS), SEARCH, |_, _| ());
-            inserted = self.table.insert(&key, hash, now);
-        }
-        match inserted {
-            Ok(Inserted::New(id)) => {
-                let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
-                // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
-                let delay_class = match self.settings.delays.rule_of(packet) {
-                    _ if brief.kind == FlowKind::Pair => UNKNOWN_FLOWS,
-                    Some(rule) => DELAY_CLASSES + rule,
-                    None if self.settings.slo.is_set() => DENSE,
-                    None => SPARSE,
-                };
-                self.lists.open(id.index(), note, delay_class as u8);
-                self.sorting.forget(id.index());
-                *bypasses |= self.settings.first_passes;
-                Some(id.index())
-            }
-            Ok(Inserted::Present(id)) => Some(id.index()),
-            Err(_) => None,
-        }
+    /// Forwards a packet for which there is no room.
+    fn pass_for_want_of_room(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: &Known, packet: Packet) {
+        self.statistics.overflows += 1;
+        self.pass(cx, out, packet, known.counted());
     }
 
     /// Forwards a packet at once. The caller knows that its flow holds no packets that it could overtake.
@@ -532,10 +582,10 @@ impl Reframer {
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        let Reframer { settings, lists, statistics, sorting, finder, .. } = self;
+        let Reframer { settings, lists, statistics, sorting, finder, memory, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, finder };
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, finder, memory };
         lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -645,33 +695,44 @@ impl Element for Reframer {
                 self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
             }
         }
-        let mut lookup = self.lookup.take().unwrap_or_else(Lookup::new);
-        lookup.find(&mut batch, &self.table, &self.finder, &mut self.statistics.locality_in);
-        lookup.flows(length).for_each(|flow| self.lists.prefetch(flow));
         let mut out = cx.batch();
         let now = cx.now();
         let (priority, max_burst, bypassed) =
             (self.settings.priority, self.settings.max_burst, self.bypassed_flags);
+        let (is_watching, begins) =
+            (self.finder.is_watching(), !self.remembers && !self.settings.delays.exist());
         let mut is_simple = self.is_simple(length);
-        for (packet, known) in batch.drain().zip(lookup.all()) {
-            if let Some(Known { brief, id: Some(id), .. }) = known
-                && is_simple
-                && brief.flags & bypassed == 0
-                && brief.kind != FlowKind::Pair
-                && self.table.touch(id, now)
+        for mut packet in batch.drain() {
+            let usual = key::usual(&packet).filter(|usual| !is_watching || !self.finder.watches(usual.key));
+            packet.set_run(match usual {
+                Some(Usual { is_plain: true, .. }) => PLAIN,
+                _ if packet.offset(Base::Network).is_none() => UNMARKED,
+                _ => SPECIAL,
+            });
+            if is_simple
+                && let Some(Usual { key, kind, flags, .. }) = usual
+                && flags & bypassed == 0
             {
-                if self.lists.hold(id.index(), packet, now) >= max_burst {
-                    self.lists.release(id.index(), ReleaseReason::Full, priority);
+                let hash = self.finder.hasher.hash(&key);
+                let list = self.lists.find_short(key, hash);
+                if list.is_some() || begins {
+                    self.statistics.locality_in.see(hash.into(), 1);
+                    let (list, count) = match list {
+                        Some(list) => (list, self.lists.hold(list, packet, now)),
+                        None => {
+                            let flow = Flow { kind, delay_class: SPARSE as u8, remembered: None };
+                            (self.lists.begin_short(key, hash, flow, packet, now), 1)
+                        }
+                    };
+                    if count >= max_burst {
+                        self.lists.release(list, ReleaseReason::Full, priority);
+                    }
+                    continue;
                 }
-                continue;
             }
-            match known {
-                Some(known) => self.take(cx, &mut out, known, packet, now),
-                None => self.take_foreign(cx, &mut out, packet, now),
-            }
+            self.take(cx, &mut out, usual, packet, now);
             is_simple = self.is_simple(length);
         }
-        self.lookup = Some(lookup);
         cx.recycle(batch);
         self.let_go(cx, &mut out);
         if self.pause.begins(&self.statistics, self.settings.least_burst()) {
@@ -680,8 +741,9 @@ impl Element for Reframer {
             // The bursts that the pause has cut short do not count in the next sample.
             self.pause.begin_sample(&self.statistics);
         }
-        // A flow without packets for that long holds no packets, so expiry loses none.
-        self.table.expire(now, MEMORY + self.lists.delay(UNKNOWN_FLOWS), length, |_, _| ());
+        if self.remembers {
+            self.memory.forget_old(now, self.lists.delay(UNKNOWN_FLOWS), length);
+        }
         self.arm(cx);
         Some(out)
     }

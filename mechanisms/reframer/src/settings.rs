@@ -129,10 +129,11 @@ impl ReframerSettings {
         is_predicted || self.delay_of(delay_class) > Timestamp::ZERO
     }
 
-    /// True if packets of one flow may match different rules of DELAYS, so that the first packet of each
-    /// burst decides.
-    pub fn delays_by_burst(&self) -> bool {
-        self.delays.by_burst(self.tunnels)
+    /// True if something must be remembered of flows between their bursts.
+    pub fn need_memory(&self) -> bool {
+        let of_sf_maker = self.first_passes || self.bypass_after > 0;
+        let is_ordered = self.priority != Priority::LongestWait;
+        of_sf_maker || is_ordered || self.compress || self.slo.is_set() || self.quic_id > 0
     }
 
     fn longest_delay(&self) -> Timestamp {

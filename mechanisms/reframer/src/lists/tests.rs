@@ -1,19 +1,70 @@
 //! Tests of the lists: figure 10 of the Reframer paper, single properties, and a comparison with a simple
 //! model.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
+use crate::key::Addresses;
 
 /// An output that collects the lists that have left: for each list the flow and its values.
 #[derive(Default)]
 struct Gone(Vec<(u32, Vec<u32>)>);
 
 impl Output<u32> for Gone {
-    fn list(&mut self, leaving: Leaving, _: &mut Note, values: &mut [Option<u32>], times: &[u32]) {
+    fn list(&mut self, leaving: Leaving, values: &mut [Option<u32>], times: &[u32]) {
         assert_eq!(values.len(), leaving.length as usize);
         let arrivals: Vec<_> = leaving.arrivals(times).take(values.len()).collect();
         assert!(arrivals.is_sorted() && arrivals[0] == leaving.first);
-        self.0.push((leaving.flow, values.iter_mut().map(|value| value.take().unwrap()).collect()));
+        let flow = leaving.flow.unwrap();
+        assert_eq!((leaving.hash, leaving.kind), (hash_of(flow), FlowKind::Udp));
+        self.0.push((flow, values.iter_mut().map(|value| value.take().unwrap()).collect()));
+    }
+}
+
+/// Returns the key of a flow: of two words for even numbers, of five for others, which are equal in the first
+/// two.
+fn key_of(flow: u32) -> FlowKey {
+    let word = u64::from(flow);
+    match flow % 2 {
+        0 => FlowKey::new(Addresses::V4(word), 0, FlowKind::Udp, 0),
+        _ => FlowKey::new(Addresses::V6([0, 0, 0, word]), 0, FlowKind::Udp, 0),
+    }
+}
+
+/// Returns the hash of a flow; several flows have the same one.
+fn hash_of(flow: u32) -> u32 {
+    flow % 2
+}
+
+/// Holds a value in the list of a flow, which begins in delay class `delay_class` and is ordered by `order`.
+/// Returns the number of values in the list.
+fn hold(
+    lists: &mut Lists<u32>,
+    flow: u32,
+    (delay_class, order): (usize, u32),
+    value: u32,
+    now: Timestamp,
+) -> usize {
+    let (key, hash) = (key_of(flow), hash_of(flow));
+    match lists.find(&key, hash) {
+        Some(list) => lists.hold(list, value, now),
+        None => {
+            let remembered = Some((flow, order));
+            let flow = Flow { kind: FlowKind::Udp, delay_class: delay_class as u8, remembered };
+            lists.begin(&key, hash, flow, value, now);
+            1
+        }
+    }
+}
+
+/// Holds a value in the first delay class.
+fn hold_plain(lists: &mut Lists<u32>, flow: u32, value: u32, now: i64) -> usize {
+    hold(lists, flow, (0, 0), value, Timestamp(now))
+}
+
+fn release(lists: &mut Lists<u32>, flow: u32, priority: Priority) {
+    if let Some(list) = lists.find(&key_of(flow), hash_of(flow)) {
+        lists.release(list, ReleaseReason::Full, priority);
     }
 }
 
@@ -36,10 +87,8 @@ const ARRIVALS: [(i64, u32); 7] =
 /// only when a value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, &[Timestamp(6)]).unwrap();
-    // Flow BROWN is opened first, flow GREEN last.
-    for flow in [BROWN, BLUE, GREEN] {
-        lists.open(flow, Note::default(), 0);
-    }
+    // For OLDEST_FLOW, flow BROWN is the oldest and flow GREEN the youngest. No flow has sent packets so far.
+    let order = |flow: u32| if priority == Priority::OldestFlow { 2 - flow } else { 0 };
     let mut events = Vec::new();
     for (time, flow) in ARRIVALS {
         if timers {
@@ -49,13 +98,17 @@ fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
             }
         }
         let now = Timestamp(time);
-        if lists.hold(flow, time as u32, now) == 4 {
-            lists.release(flow, ReleaseReason::Full, priority);
+        if hold(&mut lists, flow, (0, order(flow)), time as u32, now) == 4 {
+            release(&mut lists, flow, priority);
         }
         lists.release_due(now, priority);
         events.extend(gone(&mut lists).iter().map(|(flow, all)| (time, *flow, all.len())));
     }
-    assert_eq!((lists.held(), lists.flows[BROWN as usize].length), (1, 1), "brown stays");
+    assert_eq!(
+        (lists.held(), lists.find(&key_of(BROWN), hash_of(BROWN)).is_some()),
+        (1, true),
+        "brown stays"
+    );
     events
 }
 
@@ -79,20 +132,10 @@ fn figure_10_with_timers() {
 fn priorities() {
     let order = |priority| {
         let mut lists = Lists::new(3, &[Timestamp(100)]).unwrap();
-        // Set up: flow 0 was opened last and has sent nothing, flow 1 was opened first, flow 2 has waited
-        // longest.
-        for flow in [1, 2, 0] {
-            lists.open(flow, Note::default(), 0);
-        }
-        for (flow, n) in [(1, 5), (2, 3)] {
-            for _ in 0..n {
-                lists.hold(flow, 0, Timestamp(9));
-            }
-            lists.release(flow, ReleaseReason::Full, priority);
-            gone(&mut lists);
-        }
+        // The number by which each flow is ordered: how many packets it has sent, or how old it is.
+        let orders = if priority == Priority::ShortestFlow { [0, 5, 3] } else { [2, 0, 1] };
         for (time, flow) in [(10, 2), (11, 0), (12, 1), (13, 2)] {
-            lists.hold(flow, 0, Timestamp(time));
+            hold(&mut lists, flow, (0, orders[flow as usize]), 0, Timestamp(time));
         }
         lists.release_all(ReleaseReason::Drain, priority);
         gone(&mut lists).iter().map(|(flow, _)| *flow).collect::<Vec<_>>()
@@ -106,15 +149,14 @@ fn priorities() {
 fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
     let mut lists = Lists::new(2, &[Timestamp(1_000_000)]).unwrap();
     lists.longest = 20;
-    (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-    lists.hold(0, 0, Timestamp(0));
+    hold_plain(&mut lists, 0, 0, 0);
     for time in 1..20 {
-        lists.hold(1, 1, Timestamp(time));
-        lists.release(1, ReleaseReason::Full, Priority::LongestWait);
+        hold_plain(&mut lists, 1, 1, time);
+        release(&mut lists, 1, Priority::LongestWait);
         lists.release_due(Timestamp(time), Priority::LongestWait);
         assert_eq!(gone(&mut lists), [(1, vec![1])]);
     }
-    lists.hold(1, 2, Timestamp(20));
+    hold_plain(&mut lists, 1, 2, 20);
     lists.release_due(Timestamp(20), Priority::LongestWait);
     assert_eq!(gone(&mut lists), [(0, vec![0])]);
     assert_eq!(lists.next_due(), Some(Timestamp(1_000_020)));
@@ -126,30 +168,27 @@ fn those_apart_leave_last_and_never_early() {
     for priority in [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait] {
         let mut lists = Lists::new(3, &[Timestamp(10)]).unwrap();
         lists.longest = 4;
-        lists.open(0, Note::default(), UNKNOWN_FLOWS as u8);
-        (1..3).for_each(|flow| lists.open(flow, Note::default(), 0));
+        let unknown = (UNKNOWN_FLOWS, 0);
         // Flow 1 has sent more values than the others; even so it leaves before flow 0 of class
         // UNKNOWN_FLOWS.
-        (0..3).for_each(|value| _ = lists.hold(1, value, Timestamp(0)));
-        lists.release(1, ReleaseReason::Full, priority);
-        gone(&mut lists);
-        lists.hold(1, 3, Timestamp(1));
-        (10..20).for_each(|value| _ = lists.hold(0, value, Timestamp(1)));
-        assert!(lists.holds_unknown() && lists.holds(0) && !lists.holds(2));
+        hold(&mut lists, 1, (0, 3), 3, Timestamp(1));
+        (10..20).for_each(|value| _ = hold(&mut lists, 0, unknown, value, Timestamp(1)));
+        let holds = |flow| lists.find(&key_of(flow), hash_of(flow)).is_some();
+        assert!(lists.holds_unknown() && holds(0) && !holds(2));
         // A flow of class UNKNOWN_FLOWS is released neither because of its number of values nor because of
         // the length of its ring.
         lists.release_long(2, ReleaseReason::Full, priority);
         lists.release_due(Timestamp(2), priority);
         assert_eq!(gone(&mut lists), []);
-        lists.hold(2, 4, Timestamp(2));
-        lists.release(2, ReleaseReason::Full, priority);
+        hold_plain(&mut lists, 2, 4, 2);
+        release(&mut lists, 2, priority);
         lists.release_due(Timestamp(11), priority);
         let mut left = gone(&mut lists);
         assert_eq!(left.pop(), Some((0, (10..20).collect())), "{priority:?}");
         assert_eq!((left.len(), lists.holds_unknown()), (2, false));
         // Of flows whose values arrived at the same time, the flow of class UNKNOWN_FLOWS is released last.
-        lists.hold(0, 1, Timestamp(12));
-        lists.hold(2, 2, Timestamp(12));
+        hold(&mut lists, 0, unknown, 1, Timestamp(12));
+        hold_plain(&mut lists, 2, 2, 12);
         lists.release_oldest(ReleaseReason::Capacity, priority);
         assert_eq!(gone(&mut lists), [(2, vec![2])]);
     }
@@ -158,21 +197,20 @@ fn those_apart_leave_last_and_never_early() {
 #[test]
 fn slots_of_lists_that_have_left_are_passed_over_once() {
     let mut lists = Lists::new(3, &[Timestamp(100)]).unwrap();
-    (0..3).for_each(|flow| lists.open(flow, Note::default(), 0));
-    lists.hold(1, 0, Timestamp(0));
+    hold_plain(&mut lists, 1, 0, 0);
     // Flow 0 leaves early each time, so that its slots are those of lists that have left. Their lists would
     // not be due when flow 1 leaves.
     for time in 1..50 {
-        lists.hold(0, 0, Timestamp(time));
-        lists.release(0, ReleaseReason::Full, Priority::LongestWait);
+        hold_plain(&mut lists, 0, 0, time);
+        release(&mut lists, 0, Priority::LongestWait);
         lists.let_go(&mut Gone::default());
     }
-    lists.hold(2, 0, Timestamp(60));
+    hold_plain(&mut lists, 2, 0, 60);
     assert_eq!(lists.delay_classes[0].length(), 51);
     lists.send_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
     let delay_class = &lists.delay_classes[0];
     assert_eq!((lists.held(), delay_class.length()), (1, 1));
-    assert_eq!(lists.flow_at(0, delay_class.front), Some(2));
+    assert_eq!(lists.list_at(0, delay_class.front), lists.find(&key_of(2), hash_of(2)));
     lists.send_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
     assert_eq!(lists.delay_classes[0].length(), 0);
 }
@@ -180,12 +218,11 @@ fn slots_of_lists_that_have_left_are_passed_over_once() {
 #[test]
 fn long_lists_keep_their_order() {
     let mut lists = Lists::new(2, &[Timestamp(5)]).unwrap();
-    (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
     for round in 0..3 {
         let now = Timestamp(10 * round);
         // Values are added to the two lists in turn, so that blocks of both lists alternate in memory.
         for value in 0..40 {
-            lists.hold(value % 2, value, now);
+            hold(&mut lists, value % 2, (0, 0), value, now);
         }
         let mut out = Gone::default();
         lists.send_due(now + Timestamp(5), Priority::LongestWait, &mut out);
@@ -194,7 +231,7 @@ fn long_lists_keep_their_order() {
     }
     // Each list has twenty values: three in the cache line of the flow and 17 in five blocks. The blocks of
     // the two lists are used again in each round.
-    assert_eq!(lists.blocks.blocks.len(), 10);
+    assert_eq!(lists.blocks.count(), 10);
 }
 
 /// A model of the lists: vectors that are searched from front to back.
@@ -202,6 +239,8 @@ fn long_lists_keep_their_order() {
 struct Slow {
     /// A list per flow that holds values: (flow, arrival time of the first value, values).
     lists: Vec<(u32, i64, Vec<u32>)>,
+    /// The number of values that each flow had sent when its last list began, and has sent by now.
+    sent_before: [u32; 6],
     sent: [u32; 6],
     leaving: Vec<((i64, i64), u32, Vec<u32>)>,
 }
@@ -217,11 +256,10 @@ impl Slow {
     fn release(&mut self, place: usize, priority: Priority) {
         let (flow, first, values) = self.lists.remove(place);
         let key = match priority {
-            Priority::ShortestFlow => self.sent[flow as usize].into(),
+            Priority::ShortestFlow => self.sent_before[flow as usize].into(),
             Priority::OldestFlow => flow.into(),
             Priority::LongestWait => first,
         };
-        self.sent[flow as usize] += values.len() as u32;
         self.leaving.push(((key, first), flow, values));
     }
 
@@ -274,9 +312,6 @@ proptest! {
         let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
         let (mut lists, mut slow) = (Lists::new(6, &[Timestamp(0)]).unwrap(), Slow::default());
         (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, Timestamp(DELAYS[delay_class])));
-        for flow in 0..6 {
-            lists.open(flow, Note::default(), delay_class(flow) as u8);
-        }
         let mut now = 100;
         for (number, (op, passes)) in ops.into_iter().enumerate() {
             now += passes;
@@ -289,7 +324,13 @@ proptest! {
             match op {
                 Op::Hold(flow) => {
                     let value = number as u32;
-                    let length = lists.hold(flow, value, Timestamp(now));
+                    if !slow.lists.iter().any(|list| list.0 == flow) {
+                        slow.sent_before[flow as usize] = slow.sent[flow as usize];
+                    }
+                    let sent = slow.sent_before[flow as usize];
+                    let order = if priority == Priority::ShortestFlow { sent } else { flow };
+                    let class = (delay_class(flow), order);
+                    let length = hold(&mut lists, flow, class, value, Timestamp(now));
                     let place = slow.lists.iter().position(|list| list.0 == flow);
                     let place = place.unwrap_or_else(|| {
                         slow.lists.push((flow, now, Vec::new()));
@@ -299,7 +340,7 @@ proptest! {
                     prop_assert_eq!(length, slow.lists[place].2.len());
                 }
                 Op::Release(flow) => {
-                    lists.release(flow, ReleaseReason::Full, priority);
+                    release(&mut lists, flow, priority);
                     slow.release_those(priority, |list| list.0 == flow);
                 }
                 Op::Due => {
@@ -331,6 +372,7 @@ proptest! {
                         lists.let_go(&mut out);
                     }
                     slow.leaving.sort_by_key(|leaving| leaving.0);
+                    slow.leaving.iter().for_each(|(_, flow, all)| slow.sent[*flow as usize] += all.len() as u32);
                     let expected: Vec<_> = slow.leaving.drain(..).map(|(_, f, v)| (f, v)).collect();
                     prop_assert_eq!(out.0, expected);
                 }

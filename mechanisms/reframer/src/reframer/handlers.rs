@@ -2,10 +2,10 @@
 
 use element::args::{ArgType, Real};
 use element::{Cx, Handler, Timestamp};
-use flow::FlowTable;
 
 use super::{Reframer, finder_for, lists_for, sketch_for};
 use crate::lists::ReleaseReason;
+use crate::memory::Memory;
 use crate::quic::QuicId;
 use crate::settings::{Count, Limit, Micros, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -59,6 +59,8 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| e.settings.priority.as_str().into(),
         |e, cx, text| {
             e.settings.priority = parsed(cx, text)?;
+            // The held packets are in lists without the number by which the new priority orders them.
+            e.flush(cx);
             e.note_settings();
             Ok(())
         },
@@ -79,7 +81,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
             e.settings.compress = parsed(cx, text)?;
             // While the merging of ACKs (COMPRESS) is off, the acknowledgment numbers of flows are not
             // tracked. So the first ACK afterwards may be a duplicate, and is treated as a first ACK.
-            e.sorting.forget_all();
+            e.memory.forget_acknowledged();
             e.note_settings();
             Ok(())
         },
@@ -183,7 +185,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         let waited = mean(e.statistics.waited, e.statistics.bursts());
         Timestamp(waited.round() as i64).as_interval()
     }),
-    Handler::count("flows", |e| e.table.stats().entries as u64),
+    Handler::count("flows", |e| if e.remembers { e.memory.count() } else { e.lists.active() as u64 }),
     ACTIVE,
     Handler::count("held", |e| e.lists.held() as u64),
     Handler::count("passed", |e| e.statistics.passed),
@@ -272,33 +274,32 @@ impl Reframer {
         self.note_settings();
     }
 
-    /// Sets the capacity of the table of flows. An error leaves the element unchanged.
+    /// Sets the maximum number of flows. An error leaves the element unchanged.
     fn change_capacity(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), String> {
         let Count(capacity) = parsed(cx, text)?;
+        let memory = Memory::new(capacity).map_err(|error| error.to_string())?;
         let before = std::mem::replace(&mut self.settings.capacity, capacity);
-        self.forget_flows(cx).inspect_err(|_| self.settings.capacity = before)
+        self.renew_lists(cx).inspect_err(|_| self.settings.capacity = before)?;
+        self.memory = memory;
+        Ok(())
     }
 
     /// Sets the delays of classes of traffic. An error leaves the element unchanged.
     fn change_delays(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), String> {
         let before = std::mem::replace(&mut self.settings.delays, parsed(cx, text)?);
-        match self.forget_flows(cx) {
-            Ok(()) => self.statistics.classes = Default::default(),
-            Err(error) => {
-                self.settings.delays = before;
-                return Err(error);
-            }
+        if let Err(error) = self.renew_lists(cx) {
+            self.settings.delays = before;
+            return Err(error);
         }
+        self.statistics.classes = Default::default();
         Ok(())
     }
 
-    /// Makes a new table of flows and new lists as the settings say, after all packets were released.
-    fn forget_flows(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let table = FlowTable::new(self.settings.capacity).map_err(|error| error.to_string())?;
+    /// Makes new lists as the settings say, after all packets were released.
+    fn renew_lists(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let lists = lists_for(&self.settings)?;
         self.flush(cx);
-        (self.table, self.lists) = (table, lists);
-        self.sorting.forget_all();
+        self.lists = lists;
         self.note_settings();
         Ok(())
     }

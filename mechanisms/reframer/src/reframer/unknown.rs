@@ -3,112 +3,89 @@
 
 use element::{Batch, Cx, Packet, Timestamp};
 
-use super::Reframer;
-use crate::key::{Brief, FlowKey, FlowKind};
-use crate::lists::ReleaseReason;
+use super::{Known, Reframer};
+use crate::key::{FlowKey, FlowKind, Located};
+use crate::lists::{Flow, ReleaseReason, UNKNOWN_FLOWS};
 
 impl Reframer {
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
     /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
     /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
-    /// held packets and forwards the packet. `brief` is `None` for packets without a flow; `is_hidden` is
+    /// held packets and forwards the packet. `known` is `None` for packets without a flow; `is_hidden` is
     /// true if the packet's own flow is unknown, or not to be overtaken.
     #[inline(never)]
     pub(super) fn hold_unknown(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        (brief, is_hidden): (Option<Brief>, bool),
+        (known, is_hidden): (Option<&Known>, bool),
         packet: Packet,
         now: Timestamp,
     ) -> Option<Packet> {
         let pairs = self.finder.pairs(&packet);
-        let holder = pairs.into_iter().flatten().find_map(|key| {
-            let id = self.table.lookup(&key, key.hash(&self.finder.hasher))?;
-            self.lists.holds(id.index()).then_some(id)
-        });
-        let flow = match holder {
-            Some(id) => {
-                // The time of the last use of the entry is set to now, so that the entry does not expire
-                // while it holds packets.
-                self.table.touch(id, now);
-                Some(id.index())
+        let holder =
+            pairs.into_iter().flatten().find_map(|key| self.lists.find(&key, key.hash(&self.finder.hasher)));
+        let overflows = self.lists.held() >= self.settings.max_held;
+        let left = match holder {
+            Some(list) => {
+                self.lists.hold(list, packet, now);
+                None
             }
             None if is_hidden => {
-                let own = match brief {
-                    Some(Brief { kind: FlowKind::Pair, .. }) => {
-                        self.finder.locate(&packet).map(|located| located.key)
-                    }
+                let own = match known {
+                    Some(Known { located: Located { key, kind: FlowKind::Pair, .. }, .. }) => Some(*key),
                     // The first packet with a connection id.
                     _ => pairs[2],
                 };
                 let Some(key) = own else { return Some(packet) };
-                self.pair_flow(cx, out, (key, &packet), now)
+                self.begin_pair(cx, out, key, packet, now)
             }
             None => return Some(packet),
         };
-        let overflows = flow.is_none() || self.lists.held() >= self.settings.max_held;
-        let left = match flow {
-            Some(flow) => {
-                self.lists.hold(flow, packet, now);
-                None
-            }
-            None => Some(packet),
-        };
-        if overflows {
+        if overflows || left.is_some() {
             // Releases everything, so that the packet can leave at once without overtaking a packet that
             // arrived earlier.
-            self.statistics.overflows += u64::from(flow.is_some());
+            self.statistics.overflows += 1;
             self.lists.release_all(ReleaseReason::Capacity, self.settings.priority);
             self.let_go(cx, out);
         }
         if let Some(packet) = left {
-            let counted = brief.filter(|brief| brief.counts()).and_then(|_| self.finder.locate(&packet));
-            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.finder.hasher)));
+            self.pass(cx, out, packet, known.and_then(Known::counted));
         }
         None
     }
 
-    /// Returns the index of the flow that stands for all packets between two hosts, of which `packet` is one,
-    /// and whose key is `key`. `None` if there is no room for its entry.
-    pub(super) fn pair_flow(
+    /// Begins the list of all packets between two hosts with a packet. `key` is the key of the pair. Returns
+    /// the packet if there is no room.
+    fn begin_pair(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        (key, packet): (FlowKey, &Packet),
+        key: FlowKey,
+        packet: Packet,
         now: Timestamp,
-    ) -> Option<u32> {
-        let hash = key.hash(&self.finder.hasher);
-        if let Some(id) = self.table.lookup(&key, hash) {
-            self.table.touch(id, now);
-            return Some(id.index());
+    ) -> Option<Packet> {
+        if !self.has_room_for_list(cx, out) {
+            return Some(packet);
         }
-        let brief = Brief { kind: FlowKind::Pair, flags: 0 };
-        let flow = self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false);
-        self.statistics.overflows += u64::from(flow.is_none());
-        flow
+        let flow = Flow { kind: FlowKind::Pair, delay_class: UNKNOWN_FLOWS as u8, remembered: None };
+        self.lists.begin(&key, key.hash(&self.finder.hasher), flow, packet, now);
+        None
     }
 
-    /// Opens the flow of a packet of QUIC that a look-up did not find. Returns true if no earlier packet has
-    /// done so, so that the packet must not overtake packets of the same five-tuple with other connection
-    /// ids.
+    /// True if a packet of QUIC is the first one with its connection id, so that it must not overtake packets
+    /// of the same five-tuple with other ids. Remembers the id. Without room for it, the packet counts as the
+    /// first one.
     #[inline(never)]
     pub(super) fn opens_quic(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        (brief, packet): (Brief, &Packet),
-        hash: u32,
+        known: &Known,
         now: Timestamp,
     ) -> bool {
-        let Some(key) = self.finder.locate(packet).map(|located| located.key) else { return false };
-        if self.table.lookup(&key, hash).is_some() {
-            return false;
-        }
-        // Without room for the flow, the packet waits in the list of its five-tuple all the same, so this is
-        // no overflow.
-        self.find_or_open(cx, out, (key, hash), (brief, packet), now, &mut false);
-        true
+        let holds = self.lists.find(&known.located.key, known.hash).is_some();
+        !holds && self.recall(cx, out, known, now).is_none_or(|(_, is_new)| is_new)
     }
 
     /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
