@@ -24,10 +24,13 @@ impl Log2Histogram {
     /// Counts a number in its class of the histogram, as if the number had occurred `times` times.
     #[inline]
     pub fn add(&mut self, number: u64, times: u64) {
-        // A number from 2^63 on, such as a negative time, has class 64 of the histogram, which the mask turns
-        // into class 0.
-        let class = 64 - number.leading_zeros();
-        self.0[class as usize & 63] += times;
+        self.0[class(number)] += times;
+    }
+
+    /// True if all numbers from `a` to `b` count in the same class.
+    #[inline]
+    pub fn is_one_class(a: u64, b: u64) -> bool {
+        class(a) == class(b)
     }
 
     /// Returns a line for each class of the histogram that is not empty: the bound in nanoseconds below which
@@ -41,6 +44,13 @@ impl Log2Histogram {
         let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(class, count)| format!("<{}{unit} {count}\n", 1u64 << class)).collect()
     }
+}
+
+/// Returns the index of a number's class.
+#[inline(always)]
+fn class(number: u64) -> usize {
+    // A number from 2^63 on, such as a negative time, has class 64, which the mask turns into class 0.
+    (64 - number.leading_zeros()) as usize & 63
 }
 
 #[cfg(test)]

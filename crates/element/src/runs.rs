@@ -11,7 +11,7 @@
 //! The packets of a run agree in everything that [`same_flow`] compares. They may differ in everything else,
 //! for example in length, TTL, DSCP and TCP flags.
 
-use packet::{BATCH_CAPACITY, Base, Batch, Packet};
+use packet::{BATCH_CAPACITY, Base, Batch, Offsets, Packet};
 use wire::{MacAddr, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use crate::context::{Core, Cx};
@@ -464,6 +464,36 @@ pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN_LENGTH]> {
         && has_transport_at(packet, ipv4::Header::LEN)
         && (packet.link_header_ends_within(ethernet::Header::LEN) || tags(packet).is_empty());
     is_plain.then_some(start)
+}
+
+/// The offsets that most packets of an element have. Of a packet with these offsets, what depends on them
+/// alone need not be checked again.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainLayout(Offsets);
+
+impl PlainLayout {
+    /// Returns the layout of a packet for which [`plain_ipv4`] returns bytes; `None` for other packets, and for
+    /// those in which there is room for VLAN tags.
+    pub fn of(packet: &Packet) -> Option<PlainLayout> {
+        let is_plain = packet.link_header_ends_within(ethernet::Header::LEN) && plain_ipv4(packet).is_some();
+        is_plain.then(|| PlainLayout(packet.offsets()))
+    }
+
+    /// Returns what [`plain_ipv4`] returns, for a packet with this layout; `None` for other packets. Two
+    /// packets for which it returns the same addresses, ports and protocol belong to one flow in the sense of
+    /// [`same_flow`].
+    #[inline(always)]
+    pub fn start_of<'p>(&self, packet: &'p Packet) -> Option<&'p [u8; PLAIN_LENGTH]> {
+        if packet.offsets() != self.0 {
+            return None;
+        }
+        let start = packet.network_bytes::<PLAIN_LENGTH>(0)?;
+        let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
+        let is_plain = is_plain_and_whole(start)
+            && usize::from(total_length(start)) >= least
+            && packet.reaches(Base::Network, least);
+        is_plain.then_some(start)
+    }
 }
 
 impl<'p> PlainFlow<'p> {

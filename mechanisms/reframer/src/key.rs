@@ -217,6 +217,16 @@ pub struct Usual {
     pub is_plain: bool,
 }
 
+impl Usual {
+    /// Returns the flow of a packet that [`runs::plain_ipv4`] has found to start with `start`.
+    #[inline(always)]
+    pub(crate) fn plain(start: &[u8; runs::PLAIN_LENGTH]) -> Usual {
+        let kind = if start[PROTOCOL] == ip_protocol::TCP { FlowKind::Tcp } else { FlowKind::Udp };
+        let flags = if kind == FlowKind::Tcp { start[FLAGS] } else { 0 };
+        Usual { key: short(start, kind, 0), kind, flags, is_plain: true }
+    }
+}
+
 impl From<Usual> for Located {
     fn from(Usual { key, kind, flags, .. }: Usual) -> Located {
         Located { key: key.into(), kind, flags }
@@ -228,9 +238,7 @@ impl From<Usual> for Located {
 #[inline(always)]
 pub fn usual(packet: &Packet) -> Option<Usual> {
     if let Some(start) = runs::plain_ipv4(packet) {
-        let kind = if start[PROTOCOL] == ip_protocol::TCP { FlowKind::Tcp } else { FlowKind::Udp };
-        let flags = if kind == FlowKind::Tcp { start[FLAGS] } else { 0 };
-        return Some(Usual { key: short(start, kind, 0), kind, flags, is_plain: true });
+        return Some(Usual::plain(start));
     }
     untagged(packet).and_then(|ip| quickly(ip, 0))
 }

@@ -113,9 +113,13 @@ struct List<T> {
     own: u8,
     delay_class: u8,
     kind: FlowKind,
-    /// True if `flow` and `order` of [`More`] are in use.
-    is_remembered: bool,
+    flags: u8,
 }
+
+/// The bit of [`List::flags`] that is set if `flow` and `order` of [`More`] are in use.
+const REMEMBERED: u8 = 1;
+/// The bit that is set if not all values of the list are known to be alike.
+const MIXED: u8 = 2;
 
 const _: () = assert!(size_of::<List<element::Packet>>() == 64);
 
@@ -129,7 +133,7 @@ impl<T> List<T> {
         own: 0,
         delay_class: 0,
         kind: FlowKind::Pair,
-        is_remembered: false,
+        flags: 0,
     };
 
     /// True if the list holds values and has slot `number` in the ring of the delay class `delay_class`.
@@ -155,6 +159,8 @@ struct More {
 pub struct Flow {
     /// The kind of the flow.
     pub kind: FlowKind,
+    /// True if the first value is alike to those for which [`Lists::hold`] says so.
+    pub is_alike: bool,
     /// The delay class in which the values wait; class 0 if there is no such class.
     pub delay_class: u8,
     /// If the flow is remembered: its number there, and the number by which it is ordered
@@ -183,6 +189,8 @@ pub struct Leaving {
     pub delay_class: u8,
     /// The kind of the flow.
     pub kind: FlowKind,
+    /// True if all values are alike, as the caller of [`Lists::hold`] has said.
+    pub is_alike: bool,
 }
 
 impl Leaving {
@@ -344,7 +352,8 @@ impl<T> Lists<T> {
         let slot = Slot { came: now, list: number, hash };
         list.slot = self.delay_classes[usize::from(flow.delay_class) % MAX_CLASSES].push(slot);
         (list.key, list.kind, list.delay_class) = (key, flow.kind, flow.delay_class);
-        (list.block, list.is_remembered) = (NO_BLOCK, flow.remembered.is_some());
+        let remembered = if flow.remembered.is_some() { REMEMBERED } else { 0 };
+        (list.block, list.flags) = (NO_BLOCK, remembered | if flow.is_alike { 0 } else { MIXED });
         (list.values[0], list.times[0], list.own) = (Some(value), now.0 as u32, 1);
         self.index.insert(hash, number);
         self.active += 1;
@@ -367,7 +376,7 @@ impl<T> Lists<T> {
     /// Returns the number of the flow of a list where the flow is remembered.
     #[inline]
     pub fn flow(&self, number: u32) -> Option<u32> {
-        let is_remembered = self.lists.get(number as usize)?.is_remembered;
+        let is_remembered = self.lists.get(number as usize)?.flags & REMEMBERED != 0;
         self.more.get(number as usize).filter(|_| is_remembered).map(|more| more.flow)
     }
 
@@ -394,11 +403,15 @@ impl<T> Lists<T> {
     }
 
     /// Appends a value to a list, and returns the number of values in the list. `now` must not decrease from
-    /// call to call.
+    /// call to call. `is_alike` is true if the value is alike to all others of the list for which it is true:
+    /// whoever takes the list learns whether this is so for all of its values ([`Leaving::is_alike`]).
     #[inline(always)]
-    pub fn hold(&mut self, number: u32, value: T, now: Timestamp) -> usize {
+    pub fn hold(&mut self, number: u32, value: T, is_alike: bool, now: Timestamp) -> usize {
         let list = &mut self.lists[number as usize];
         let (own, time) = (usize::from(list.own), now.0 as u32);
+        if !is_alike {
+            list.flags |= MIXED;
+        }
         self.held += 1;
         if own < OWN {
             (list.values[own], list.times[own]) = (Some(value), time);
@@ -456,7 +469,7 @@ impl<T> Lists<T> {
         let Some(list) = self.lists.get(number as usize).filter(|list| list.own > 0) else { return };
         let class = usize::from(list.delay_class) % MAX_CLASSES;
         let Slot { came: first, hash, .. } = self.delay_classes[class].slot(list.slot);
-        let more = self.more.get(number as usize).filter(|_| list.is_remembered);
+        let more = self.more.get(number as usize).filter(|_| list.flags & REMEMBERED != 0);
         let order = more.map_or(0, |more| more.order);
         let key = match priority {
             _ if class == UNKNOWN_FLOWS => i64::MAX,
@@ -473,6 +486,7 @@ impl<T> Lists<T> {
             reason,
             delay_class: list.delay_class,
             kind: list.kind,
+            is_alike: list.flags & MIXED == 0,
         };
         self.in_order &= self.leaving.last().is_none_or(|(before, _)| before.order() < leaving.order());
         self.leaving.push((leaving, self.released.values.len()));
@@ -610,10 +624,14 @@ impl<T> Lists<T> {
                 turn: 0,
                 hash,
                 length: length as u32,
-                flow: more.get(number as usize).filter(|_| list.is_remembered).map(|more| more.flow),
+                flow: match list.flags & REMEMBERED {
+                    0 => None,
+                    _ => more.get(number as usize).map(|more| more.flow),
+                },
                 reason: ReleaseReason::Timeout,
                 delay_class: 0,
                 kind: list.kind,
+                is_alike: list.flags & MIXED == 0,
             };
             if let Some(values) = list.values.get_mut(..length) {
                 out.list(leaving, values, &list.times);

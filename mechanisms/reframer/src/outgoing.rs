@@ -1,6 +1,7 @@
 //! The output path for packets that leave: counts bursts, numbers runs, sorts and merges TCP segments, and
 //! fills batches.
 
+use element::histogram::Log2Histogram;
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 
 use crate::finder::Finder;
@@ -28,6 +29,8 @@ pub struct Outgoing<'a, 'c> {
     pub batch: &'a mut Batch,
     /// The time at which the packets leave.
     pub now: Timestamp,
+    /// True if a burst whose packets are alike is only counted, numbered and sent.
+    pub is_plain: bool,
     /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
     pub settings: &'a ReframerSettings,
     /// The counts that bursts and their packets are added to.
@@ -146,11 +149,48 @@ impl Outgoing<'_, '_> {
         self.send(burst.drain(..).map(Some));
         self.sorting.burst = burst;
     }
-}
 
-impl Output<Packet> for Outgoing<'_, '_> {
+    /// Counts, numbers and sends a burst of packets of one flow that are alike.
     #[inline(always)]
-    fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
+    fn send_alike(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
+        let Leaving { reason, length, hash, kind, first, .. } = leaving;
+        let last = times.get((length as usize).wrapping_sub(1)).copied().unwrap_or(first.0 as u32);
+        let last = Timestamp(first.0 + i64::from(last.wrapping_sub(first.0 as u32)));
+        let (longest, shortest) = (since(first, self.now), since(last, self.now));
+        if Log2Histogram::is_one_class(longest.0 as u64, shortest.0 as u64) {
+            self.statistics.holds.add(longest.0 as u64, length.into());
+        } else {
+            self.see_each(&leaving, times);
+        }
+        self.statistics.release(reason, length, shortest);
+        self.statistics.see_burst(length);
+        if kind.counts() {
+            self.statistics.locality_out.see(hash.into(), length.into());
+        }
+        let run = self.cx.new_run();
+        if self.batch.len() + packets.len() > self.settings.max_tx_burst {
+            packets.iter_mut().flatten().for_each(|packet| packet.set_run(run));
+            return self.send_in_pieces(packets.iter_mut().filter_map(Option::take));
+        }
+        for packet in packets {
+            if let Some(mut packet) = packet.take() {
+                packet.set_run(run);
+                put(self.cx, self.batch, packet);
+            }
+        }
+    }
+
+    /// Counts the time for which each packet of a burst was held.
+    #[inline(never)]
+    fn see_each(&mut self, leaving: &Leaving, times: &[u32]) {
+        let now = self.now;
+        let arrivals = leaving.arrivals(times).take(leaving.length as usize);
+        arrivals.for_each(|came| self.statistics.holds.see(since(came, now)));
+    }
+
+    /// Counts, numbers and sends any burst.
+    #[inline(never)]
+    fn send_any(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
         if let Some(number) = leaving.flow {
             self.remember(number, leaving.length);
         }
@@ -178,6 +218,17 @@ impl Output<Packet> for Outgoing<'_, '_> {
             packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.finder, packet));
         }
         self.send(packets.iter_mut().map(|packet| packet.take()));
+    }
+}
+
+impl Output<Packet> for Outgoing<'_, '_> {
+    #[inline(always)]
+    fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
+        if self.is_plain && leaving.is_alike {
+            self.send_alike(leaving, packets, times);
+        } else {
+            self.send_any(leaving, packets, times);
+        }
     }
 }
 

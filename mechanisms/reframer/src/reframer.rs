@@ -158,6 +158,7 @@ use element::class::ArgInfo;
 use element::effects::{
     Case, Depends, Field, Filter, Hold, Order, Predicate, State, StateAccess, Support, Target,
 };
+use element::runs::PlainLayout;
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
@@ -288,6 +289,8 @@ pub struct Reframer {
     settings: ReframerSettings,
     finder: Finder,
     lists: Lists<Packet>,
+    /// The layout by which the lists know whether their packets are alike; `None` until a packet has one.
+    layout: Option<PlainLayout>,
     /// What is remembered of flows, if `remembers` is true.
     memory: Memory,
     sorting: Sorting,
@@ -298,6 +301,8 @@ pub struct Reframer {
     asks: bool,
     /// True if the settings need [`Memory`].
     remembers: bool,
+    /// True if bursts leave as they are, whatever flow they belong to ([`Outgoing::is_plain`]).
+    is_plain: bool,
     /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,
     /// The number of bytes in each list, by the number of the list, if MAX_BYTES is set. Lists with numbers
@@ -348,6 +353,7 @@ impl Reframer {
         let mut reframer = Reframer {
             finder: finder_for(&settings, KeyHasher::default()),
             lists: lists_for(&settings)?,
+            layout: None,
             memory,
             sorting: Sorting::new(longest),
             statistics: Statistics::default(),
@@ -358,6 +364,7 @@ impl Reframer {
             armed: None,
             asks: false,
             remembers: false,
+            is_plain: false,
             bypassed_flags: 0,
             settings,
         };
@@ -365,12 +372,13 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Derives `asks`, `remembers` and `bypassed_flags` from the settings, to save work for each packet, and
+    /// Derives `asks`, `remembers`, `is_plain` and `bypassed_flags` from the settings, to save work for each packet, and
     /// ends a pause. Must follow each change of the settings.
     fn note_settings(&mut self) {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         self.remembers = self.settings.need_memory();
+        self.is_plain = !self.remembers && self.settings.leave_plainly();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);
     }
@@ -442,7 +450,7 @@ impl Reframer {
         let overflows = self.lists.held() >= self.settings.max_held;
         let size = packet.len();
         let (list, length) = match list {
-            Some(list) => (list, self.lists.hold(list, packet, now)),
+            Some(list) => (list, self.lists.hold(list, packet, false, now)),
             // A bypassing packet whose flow holds nothing leaves at once. But earlier packets of the flow may
             // have been released without having left yet; then it leaves after them, as a list of its own.
             None if bypasses && !self.lists.has_released() => {
@@ -489,7 +497,7 @@ impl Reframer {
         let is_by_number = self.settings.priority == Priority::ShortestFlow;
         let remembered =
             memory.map(|(number, flow)| (number, if is_by_number { flow.sent } else { flow.seen }));
-        let flow = Flow { kind: *kind, delay_class: delay_class as u8, remembered };
+        let flow = Flow { kind: *kind, is_alike: false, delay_class: delay_class as u8, remembered };
         self.lists.begin(key, *hash, flow, packet, now)
     }
 
@@ -585,7 +593,8 @@ impl Reframer {
         let Reframer { settings, lists, statistics, sorting, finder, memory, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, finder, memory };
+        let is_plain = self.is_plain;
+        let mut out = Outgoing { cx, batch, now, is_plain, settings, statistics, sorting, finder, memory };
         lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -701,9 +710,20 @@ impl Element for Reframer {
             (self.settings.priority, self.settings.max_burst, self.bypassed_flags);
         let (is_watching, begins) =
             (self.finder.is_watching(), !self.remembers && !self.settings.delays.exist());
+        // Lists know of their packets only whether all have the layout, so it cannot change while they exist.
+        if self.lists.held() == 0
+            && let Some(layout) = batch.iter().find_map(PlainLayout::of)
+        {
+            self.layout = Some(layout);
+        }
+        let layout = self.layout;
+        let mut counted = self.statistics.locality_in;
         let mut is_simple = self.is_simple(length);
         for mut packet in batch.drain() {
-            let usual = key::usual(&packet).filter(|usual| !is_watching || !self.finder.watches(usual.key));
+            let alike = layout.as_ref().and_then(|layout| layout.start_of(&packet)).map(Usual::plain);
+            let is_alike = alike.is_some();
+            let usual = alike.or_else(|| key::usual(&packet));
+            let usual = usual.filter(|usual| !is_watching || !self.finder.watches(usual.key));
             packet.set_run(match usual {
                 Some(Usual { is_plain: true, .. }) => PLAIN,
                 _ if packet.offset(Base::Network).is_none() => UNMARKED,
@@ -716,11 +736,11 @@ impl Element for Reframer {
                 let hash = self.finder.hasher.hash(&key);
                 let list = self.lists.find_short(key, hash);
                 if list.is_some() || begins {
-                    self.statistics.locality_in.see(hash.into(), 1);
+                    counted.see(hash.into(), 1);
                     let (list, count) = match list {
-                        Some(list) => (list, self.lists.hold(list, packet, now)),
+                        Some(list) => (list, self.lists.hold(list, packet, is_alike, now)),
                         None => {
-                            let flow = Flow { kind, delay_class: SPARSE as u8, remembered: None };
+                            let flow = Flow { kind, is_alike, delay_class: SPARSE as u8, remembered: None };
                             (self.lists.begin_short(key, hash, flow, packet, now), 1)
                         }
                     };
@@ -730,9 +750,12 @@ impl Element for Reframer {
                     continue;
                 }
             }
+            self.statistics.locality_in = counted;
             self.take(cx, &mut out, usual, packet, now);
+            counted = self.statistics.locality_in;
             is_simple = self.is_simple(length);
         }
+        self.statistics.locality_in = counted;
         cx.recycle(batch);
         self.let_go(cx, &mut out);
         if self.pause.begins(&self.statistics, self.settings.least_burst()) {

@@ -136,6 +136,13 @@ impl ReframerSettings {
         of_sf_maker || is_ordered || self.compress || self.slo.is_set() || self.quic_id > 0
     }
 
+    /// True if nothing is done with bursts but to count and send them, and if the times of their packets,
+    /// modulo 2^32 ns, show how long each was held.
+    pub fn leave_plainly(&self) -> bool {
+        let is_short = self.longest_delay() < Timestamp::from_secs(4);
+        is_short && !self.reorder && !self.compress && !self.delays.exist()
+    }
+
     fn longest_delay(&self) -> Timestamp {
         self.delays.rules().fold(self.delay_of(DENSE), Timestamp::max)
     }

@@ -13,6 +13,8 @@ struct Gone(Vec<(u32, Vec<u32>)>);
 impl Output<u32> for Gone {
     fn list(&mut self, leaving: Leaving, values: &mut [Option<u32>], times: &[u32]) {
         assert_eq!(values.len(), leaving.length as usize);
+        // Values that 8 divides are not alike to others.
+        assert_eq!(leaving.is_alike, values.iter().flatten().all(|value| value % 8 != 0));
         let arrivals: Vec<_> = leaving.arrivals(times).take(values.len()).collect();
         assert!(arrivals.is_sorted() && arrivals[0] == leaving.first);
         let flow = leaving.flow.unwrap();
@@ -47,10 +49,11 @@ fn hold(
 ) -> usize {
     let (key, hash) = (key_of(flow), hash_of(flow));
     match lists.find(&key, hash) {
-        Some(list) => lists.hold(list, value, now),
+        Some(list) => lists.hold(list, value, value % 8 != 0, now),
         None => {
             let remembered = Some((flow, order));
-            let flow = Flow { kind: FlowKind::Udp, delay_class: delay_class as u8, remembered };
+            let (delay_class, is_alike) = (delay_class as u8, value % 8 != 0);
+            let flow = Flow { kind: FlowKind::Udp, is_alike, delay_class, remembered };
             lists.begin(&key, hash, flow, value, now);
             1
         }

@@ -28,7 +28,7 @@ impl Reframer {
         let overflows = self.lists.held() >= self.settings.max_held;
         let left = match holder {
             Some(list) => {
-                self.lists.hold(list, packet, now);
+                self.lists.hold(list, packet, false, now);
                 None
             }
             None if is_hidden => {
@@ -68,7 +68,8 @@ impl Reframer {
         if !self.has_room_for_list(cx, out) {
             return Some(packet);
         }
-        let flow = Flow { kind: FlowKind::Pair, delay_class: UNKNOWN_FLOWS as u8, remembered: None };
+        let delay_class = UNKNOWN_FLOWS as u8;
+        let flow = Flow { kind: FlowKind::Pair, is_alike: false, delay_class, remembered: None };
         self.lists.begin(&key, key.hash(&self.finder.hasher), flow, packet, now);
         None
     }
