@@ -113,13 +113,12 @@ struct List<T> {
     own: u8,
     delay_class: u8,
     kind: FlowKind,
-    flags: u8,
+    /// The traits of all values together ([`Lists::hold`]), and [`REMEMBERED`].
+    traits: u8,
 }
 
-/// The bit of [`List::flags`] that is set if `flow` and `order` of [`More`] are in use.
-const REMEMBERED: u8 = 1;
-/// The bit that is set if not all values of the list are known to be alike.
-const MIXED: u8 = 2;
+/// The bit of [`List::traits`] that is set if `flow` and `order` of [`More`] are in use.
+const REMEMBERED: u8 = 0x80;
 
 const _: () = assert!(size_of::<List<element::Packet>>() == 64);
 
@@ -133,7 +132,7 @@ impl<T> List<T> {
         own: 0,
         delay_class: 0,
         kind: FlowKind::Pair,
-        flags: 0,
+        traits: 0,
     };
 
     /// True if the list holds values and has slot `number` in the ring of the delay class `delay_class`.
@@ -159,8 +158,8 @@ struct More {
 pub struct Flow {
     /// The kind of the flow.
     pub kind: FlowKind,
-    /// True if the first value is alike to those for which [`Lists::hold`] says so.
-    pub is_alike: bool,
+    /// The traits of the first value, as for [`Lists::hold`].
+    pub traits: u8,
     /// The delay class in which the values wait; class 0 if there is no such class.
     pub delay_class: u8,
     /// If the flow is remembered: its number there, and the number by which it is ordered
@@ -189,8 +188,8 @@ pub struct Leaving {
     pub delay_class: u8,
     /// The kind of the flow.
     pub kind: FlowKind,
-    /// True if all values are alike, as the caller of [`Lists::hold`] has said.
-    pub is_alike: bool,
+    /// The traits of all values together, as they were given to [`Lists::hold`].
+    pub traits: u8,
 }
 
 impl Leaving {
@@ -214,6 +213,29 @@ pub trait Output<T> {
     /// Takes the values of a list, in order of arrival; none of them is `None`. `times` has the times of
     /// arrival of the values, modulo 2^32 ns, and possibly more numbers.
     fn list(&mut self, leaving: Leaving, values: &mut [Option<T>], times: &[u32]);
+
+    /// Does what [`list`](Self::list) does, for a short list that is due and not remembered. Returns false if
+    /// `list` is to be called in its place.
+    #[inline(always)]
+    fn short_list(&mut self, list: ShortList, values: &mut [Option<T>]) -> bool {
+        let _ = (list, values);
+        false
+    }
+}
+
+/// A list that leaves and has its values in its own cache line.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortList {
+    /// The time at which the oldest value arrived.
+    pub first: Timestamp,
+    /// The time at which the youngest value arrived, modulo 2^32 ns.
+    pub last: u32,
+    /// The hash of the flow.
+    pub hash: u32,
+    /// The kind of the flow.
+    pub kind: FlowKind,
+    /// The traits of all values together.
+    pub traits: u8,
 }
 
 /// The lists of one element, with the delay classes.
@@ -353,7 +375,7 @@ impl<T> Lists<T> {
         list.slot = self.delay_classes[usize::from(flow.delay_class) % MAX_CLASSES].push(slot);
         (list.key, list.kind, list.delay_class) = (key, flow.kind, flow.delay_class);
         let remembered = if flow.remembered.is_some() { REMEMBERED } else { 0 };
-        (list.block, list.flags) = (NO_BLOCK, remembered | if flow.is_alike { 0 } else { MIXED });
+        (list.block, list.traits) = (NO_BLOCK, flow.traits | remembered);
         (list.values[0], list.times[0], list.own) = (Some(value), now.0 as u32, 1);
         self.index.insert(hash, number);
         self.active += 1;
@@ -376,7 +398,7 @@ impl<T> Lists<T> {
     /// Returns the number of the flow of a list where the flow is remembered.
     #[inline]
     pub fn flow(&self, number: u32) -> Option<u32> {
-        let is_remembered = self.lists.get(number as usize)?.flags & REMEMBERED != 0;
+        let is_remembered = self.lists.get(number as usize)?.traits & REMEMBERED != 0;
         self.more.get(number as usize).filter(|_| is_remembered).map(|more| more.flow)
     }
 
@@ -403,15 +425,13 @@ impl<T> Lists<T> {
     }
 
     /// Appends a value to a list, and returns the number of values in the list. `now` must not decrease from
-    /// call to call. `is_alike` is true if the value is alike to all others of the list for which it is true:
-    /// whoever takes the list learns whether this is so for all of its values ([`Leaving::is_alike`]).
+    /// call to call. `traits` are bits, at most seven, of which whoever takes the list learns which ones its
+    /// values have ([`Leaving::traits`]).
     #[inline(always)]
-    pub fn hold(&mut self, number: u32, value: T, is_alike: bool, now: Timestamp) -> usize {
+    pub fn hold(&mut self, number: u32, value: T, traits: u8, now: Timestamp) -> usize {
         let list = &mut self.lists[number as usize];
         let (own, time) = (usize::from(list.own), now.0 as u32);
-        if !is_alike {
-            list.flags |= MIXED;
-        }
+        list.traits |= traits;
         self.held += 1;
         if own < OWN {
             (list.values[own], list.times[own]) = (Some(value), time);
@@ -469,7 +489,7 @@ impl<T> Lists<T> {
         let Some(list) = self.lists.get(number as usize).filter(|list| list.own > 0) else { return };
         let class = usize::from(list.delay_class) % MAX_CLASSES;
         let Slot { came: first, hash, .. } = self.delay_classes[class].slot(list.slot);
-        let more = self.more.get(number as usize).filter(|_| list.flags & REMEMBERED != 0);
+        let more = self.more.get(number as usize).filter(|_| list.traits & REMEMBERED != 0);
         let order = more.map_or(0, |more| more.order);
         let key = match priority {
             _ if class == UNKNOWN_FLOWS => i64::MAX,
@@ -486,7 +506,7 @@ impl<T> Lists<T> {
             reason,
             delay_class: list.delay_class,
             kind: list.kind,
-            is_alike: list.flags & MIXED == 0,
+            traits: list.traits & !REMEMBERED,
         };
         self.in_order &= self.leaving.last().is_none_or(|(before, _)| before.order() < leaving.order());
         self.leaving.push((leaving, self.released.values.len()));
@@ -616,22 +636,34 @@ impl<T> Lists<T> {
             }
             front = front.wrapping_add(1);
             let Some(list) = list else { continue };
-            let length = usize::from(list.own) + blocks.length(list.block);
-            (values, count) = (values + length, count + 1);
+            count += 1;
+            let own = OWN.min(list.own.into());
+            if list.block == NO_BLOCK && list.traits & REMEMBERED == 0 {
+                let last = list.times[own.wrapping_sub(1) % OWN];
+                let List { kind, traits, .. } = *list;
+                let short = ShortList { first, last, hash, kind, traits };
+                if out.short_list(short, &mut list.values[..own]) {
+                    values += own;
+                    end(list, number, hash, index, free);
+                    continue;
+                }
+            }
+            let length = own + blocks.length(list.block);
+            values += length;
             let leaving = Leaving {
                 key: first.0,
                 first,
                 turn: 0,
                 hash,
                 length: length as u32,
-                flow: match list.flags & REMEMBERED {
+                flow: match list.traits & REMEMBERED {
                     0 => None,
                     _ => more.get(number as usize).map(|more| more.flow),
                 },
                 reason: ReleaseReason::Timeout,
                 delay_class: 0,
                 kind: list.kind,
-                is_alike: list.flags & MIXED == 0,
+                traits: list.traits & !REMEMBERED,
             };
             if let Some(values) = list.values.get_mut(..length) {
                 out.list(leaving, values, &list.times);

@@ -52,6 +52,11 @@ impl Memory {
         self.table.stats().entries as u64
     }
 
+    /// True if a flow is remembered.
+    pub fn knows(&self, (key, hash): (&FlowKey, u32)) -> bool {
+        self.table.lookup(key, hash).is_some()
+    }
+
     /// Returns the number of a flow, and the time of its last burst (under an SLO, of its last packet), which
     /// becomes `now`. `None` if the flow is not remembered.
     pub fn see(&mut self, (key, hash): (&FlowKey, u32), now: Timestamp) -> Option<(u32, Timestamp)> {

@@ -6,7 +6,7 @@ use element::{Batch, Cx, DropReason, Packet, Timestamp};
 
 use crate::finder::Finder;
 use crate::key::FlowKind;
-use crate::lists::{Leaving, Output};
+use crate::lists::{Leaving, Output, ReleaseReason, ShortList};
 use crate::memory::Memory;
 use crate::settings::ReframerSettings;
 use crate::statistics::{Burst, Statistics};
@@ -21,6 +21,14 @@ pub(crate) const PLAIN: u32 = 1;
 /// The value for any other packet.
 pub(crate) const SPECIAL: u32 = 2;
 
+/// The trait of a held packet ([`Lists::hold`](crate::lists::Lists::hold)) that has the layout by which
+/// packets of the usual kind are found to be alike.
+pub(crate) const IN_LAYOUT: u8 = 1;
+/// The trait of a held packet whose network header is not marked.
+pub(crate) const WITHOUT_MARK: u8 = 2;
+/// The trait of any other held packet.
+pub(crate) const UNLIKE: u8 = 4;
+
 /// A receiver of bursts from the lists: counts them and sends their packets.
 pub struct Outgoing<'a, 'c> {
     /// The context, to emit full batches and drop superfluous ACKs.
@@ -29,7 +37,7 @@ pub struct Outgoing<'a, 'c> {
     pub batch: &'a mut Batch,
     /// The time at which the packets leave.
     pub now: Timestamp,
-    /// True if a burst whose packets are alike is only counted, numbered and sent.
+    /// True if a short burst whose packets are alike is only counted, numbered and sent.
     pub is_plain: bool,
     /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
     pub settings: &'a ReframerSettings,
@@ -93,15 +101,16 @@ impl Outgoing<'_, '_> {
         }
     }
 
-    /// Remembers of a flow that a burst of `length` packets leaves.
+    /// Remembers of a flow that a burst leaves. `number` is the flow's number in the memory.
     #[inline(never)]
-    fn remember(&mut self, number: u32, length: u32) {
+    fn remember(&mut self, number: u32, leaving: &Leaving) {
         let Some(flow) = self.memory.flow(number) else { return };
-        flow.sent = flow.sent.saturating_add(length);
-        if self.settings.bypass_after > 0 {
-            // For BYPASS_AFTER_FAIL: a burst of one packet counts as a failure of holding, a longer burst
-            // as a success.
-            flow.score = flow.score.saturating_add(if length == 1 { 1 } else { -1 });
+        flow.sent = flow.sent.saturating_add(leaving.length);
+        let is_alone = leaving.length == 1;
+        if self.settings.bypass_after > 0 && !(is_alone && leaving.reason == ReleaseReason::Bypass) {
+            // For BYPASS_AFTER_FAIL: a burst of one packet that was held counts as a failure of holding, a
+            // longer burst as a success.
+            flow.score = flow.score.saturating_add(if is_alone { 1 } else { -1 });
         }
     }
 
@@ -150,49 +159,11 @@ impl Outgoing<'_, '_> {
         self.sorting.burst = burst;
     }
 
-    /// Counts, numbers and sends a burst of packets of one flow that are alike.
-    #[inline(always)]
-    fn send_alike(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
-        let Leaving { reason, length, hash, kind, first, .. } = leaving;
-        let last = times.get((length as usize).wrapping_sub(1)).copied().unwrap_or(first.0 as u32);
-        let last = Timestamp(first.0 + i64::from(last.wrapping_sub(first.0 as u32)));
-        let (longest, shortest) = (since(first, self.now), since(last, self.now));
-        if Log2Histogram::is_one_class(longest.0 as u64, shortest.0 as u64) {
-            self.statistics.holds.add(longest.0 as u64, length.into());
-        } else {
-            self.see_each(&leaving, times);
-        }
-        self.statistics.release(reason, length, shortest);
-        self.statistics.see_burst(length);
-        if kind.counts() {
-            self.statistics.locality_out.see(hash.into(), length.into());
-        }
-        let run = self.cx.new_run();
-        if self.batch.len() + packets.len() > self.settings.max_tx_burst {
-            packets.iter_mut().flatten().for_each(|packet| packet.set_run(run));
-            return self.send_in_pieces(packets.iter_mut().filter_map(Option::take));
-        }
-        for packet in packets {
-            if let Some(mut packet) = packet.take() {
-                packet.set_run(run);
-                put(self.cx, self.batch, packet);
-            }
-        }
-    }
-
-    /// Counts the time for which each packet of a burst was held.
-    #[inline(never)]
-    fn see_each(&mut self, leaving: &Leaving, times: &[u32]) {
-        let now = self.now;
-        let arrivals = leaving.arrivals(times).take(leaving.length as usize);
-        arrivals.for_each(|came| self.statistics.holds.see(since(came, now)));
-    }
-
     /// Counts, numbers and sends any burst.
     #[inline(never)]
     fn send_any(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
         if let Some(number) = leaving.flow {
-            self.remember(number, leaving.length);
+            self.remember(number, &leaving);
         }
         let is_one_flow = leaving.kind != FlowKind::Pair;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
@@ -222,13 +193,39 @@ impl Outgoing<'_, '_> {
 }
 
 impl Output<Packet> for Outgoing<'_, '_> {
-    #[inline(always)]
+    #[inline]
     fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
-        if self.is_plain && leaving.is_alike {
-            self.send_alike(leaving, packets, times);
-        } else {
-            self.send_any(leaving, packets, times);
+        self.send_any(leaving, packets, times);
+    }
+
+    #[inline(always)]
+    fn short_list(&mut self, list: ShortList, packets: &mut [Option<Packet>]) -> bool {
+        let is_numbered = list.traits == IN_LAYOUT;
+        let is_alike = is_numbered || list.traits == WITHOUT_MARK;
+        let length = packets.len();
+        if !is_alike || !self.is_plain || self.batch.len() + length > self.settings.max_tx_burst {
+            return false;
         }
+        let ShortList { first, last, hash, kind, .. } = list;
+        let last = Timestamp(first.0 + i64::from(last.wrapping_sub(first.0 as u32)));
+        let (longest, shortest) = (since(first, self.now), since(last, self.now));
+        if !Log2Histogram::is_one_class(longest.0 as u64, shortest.0 as u64) {
+            return false;
+        }
+        self.statistics.holds.add(longest.0 as u64, length as u64);
+        self.statistics.release(ReleaseReason::Timeout, length as u32, shortest);
+        self.statistics.see_burst(length as u32);
+        if kind.counts() {
+            self.statistics.locality_out.see(hash.into(), length as u64);
+        }
+        let run = if is_numbered { self.cx.new_run() } else { 0 };
+        for packet in packets {
+            if let Some(mut packet) = packet.take() {
+                packet.set_run(run);
+                put(self.cx, self.batch, packet);
+            }
+        }
+        true
     }
 }
 

@@ -163,15 +163,18 @@ use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
 use flow::{InsertError, KeyHasher, Sketch};
+use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
 use crate::delays::Delays;
 use crate::finder::Finder;
-use crate::key::{self, FlowKind, Located, Usual};
+use crate::key::{self, FlowKind, Located, ShortKey, Usual};
 use crate::lists::Priority;
 use crate::lists::{DELAY_CLASSES, Flow, Lists, ReleaseReason, UNKNOWN_FLOWS};
 use crate::memory::Memory;
-use crate::outgoing::{Outgoing, PLAIN, SPECIAL, Sorting, StateCollector, UNMARKED, send};
+use crate::outgoing::{
+    IN_LAYOUT, Outgoing, PLAIN, SPECIAL, Sorting, StateCollector, UNLIKE, UNMARKED, WITHOUT_MARK, send,
+};
 use crate::pause::Pause;
 use crate::per_flow::value_of;
 use crate::quic::QuicId;
@@ -291,6 +294,8 @@ pub struct Reframer {
     lists: Lists<Packet>,
     /// The layout by which the lists know whether their packets are alike; `None` until a packet has one.
     layout: Option<PlainLayout>,
+    /// The flows of the packets of a batch, by their place in it.
+    found: Box<[Found; BATCH_CAPACITY]>,
     /// What is remembered of flows, if `remembers` is true.
     memory: Memory,
     sorting: Sorting,
@@ -333,10 +338,40 @@ fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
 
-/// The flow of a packet, and the hash of its key.
+/// The flow of a packet that may take the short path, or [`Found::NONE`].
+#[derive(Clone, Copy)]
+struct Found {
+    key: ShortKey,
+    hash: u32,
+    /// TCP or UDP; another kind if the packet may not take the short path.
+    kind: FlowKind,
+    /// The packet's trait in its list.
+    traits: u8,
+}
+
+impl Found {
+    const NONE: Found = Found { key: ShortKey::NONE, hash: 0, kind: FlowKind::Pair, traits: UNLIKE };
+}
+
+/// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list, and
+/// its flow if it is of the usual kind.
+#[inline(never)]
+fn run_of(packet: &Packet) -> (u32, u8, Option<Usual>) {
+    let usual = key::usual(packet);
+    match usual {
+        _ if packet.offset(Base::Network).is_none() => (UNMARKED, WITHOUT_MARK, usual),
+        // In another layout, so that the packets of its list have to be compared.
+        Some(Usual { is_plain: true, .. }) => (PLAIN, UNLIKE, usual),
+        _ => (SPECIAL, UNLIKE, usual),
+    }
+}
+
+/// The flow of a packet, with the hash of its key.
 struct Known {
     located: Located,
     hash: u32,
+    /// The packet's trait in its list.
+    traits: u8,
 }
 
 impl Known {
@@ -354,6 +389,7 @@ impl Reframer {
             finder: finder_for(&settings, KeyHasher::default()),
             lists: lists_for(&settings)?,
             layout: None,
+            found: Box::new([Found::NONE; BATCH_CAPACITY]),
             memory,
             sorting: Sorting::new(longest),
             statistics: Statistics::default(),
@@ -377,6 +413,13 @@ impl Reframer {
     fn note_settings(&mut self) {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
+        if self.remembers
+            && !self.settings.need_memory()
+            && let Ok(memory) = Memory::new(self.settings.capacity)
+        {
+            // What is remembered now would be out of date when it is needed again.
+            self.memory = memory;
+        }
         self.remembers = self.settings.need_memory();
         self.is_plain = !self.remembers && self.settings.leave_plainly();
         self.bypassed_flags = bypass.flags();
@@ -391,21 +434,42 @@ impl Reframer {
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
 
-    /// Takes a packet for which the short path in [`push`](Element::push) does not suffice. `usual` is its
-    /// flow if it is of the usual kind.
+    /// Finds the flows of the packets of a batch that may take the short path in [`push`](Element::push).
+    /// Notes in all packets whether they can be in a run with others.
+    #[inline]
+    fn find_usual(&mut self, batch: &mut Batch) {
+        let Reframer { finder, layout, bypassed_flags, found, .. } = self;
+        for (packet, found) in batch.iter_mut().zip(found.iter_mut()) {
+            let alike = layout.as_ref().and_then(|layout| layout.start_of(packet)).map(Usual::plain);
+            let (run, traits, usual) = match alike {
+                Some(usual) => (PLAIN, IN_LAYOUT, Some(usual)),
+                None => run_of(packet),
+            };
+            *found = match usual {
+                // What the packet carries in a tunnel, or the connection id of QUIC, identifies its flow.
+                Some(Usual { key, .. }) if finder.is_watching() && finder.watches(key) => {
+                    packet.set_run(if run == UNMARKED { UNMARKED } else { SPECIAL });
+                    Found::NONE
+                }
+                Some(Usual { key, kind, flags, .. }) if flags & *bypassed_flags == 0 => {
+                    packet.set_run(run);
+                    Found { key, hash: finder.hasher.hash(&key), kind, traits }
+                }
+                _ => {
+                    packet.set_run(run);
+                    Found::NONE
+                }
+            };
+        }
+    }
+
+    /// Takes a packet for which the short path in [`push`](Element::push) does not suffice.
     #[inline(never)]
-    fn take(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        usual: Option<Usual>,
-        packet: Packet,
-        now: Timestamp,
-    ) {
-        let Some(located) = usual.map(Located::from).or_else(|| self.finder.locate(&packet)) else {
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, traits: u8, now: Timestamp) {
+        let Some(located) = self.finder.locate(&packet) else {
             return self.take_foreign(cx, out, packet, now);
         };
-        let known = Known { located, hash: located.key.hash(&self.finder.hasher) };
+        let known = Known { located, hash: located.key.hash(&self.finder.hasher), traits };
         if located.kind.counts() {
             self.statistics.locality_in.see(known.hash.into(), 1);
         }
@@ -432,7 +496,7 @@ impl Reframer {
         packet: Packet,
         now: Timestamp,
     ) {
-        let Known { located: Located { key, flags, .. }, hash } = known;
+        let Known { located: Located { key, flags, .. }, hash, traits } = known;
         let mut bypasses =
             self.asks && self.asks_about(&packet, known, now) || flags & self.bypassed_flags != 0;
         let list = self.lists.find(key, *hash);
@@ -447,21 +511,21 @@ impl Reframer {
             }
         }
         bypasses |= flow.is_some_and(|flow| self.has_failed(flow));
+        if list.is_none() && bypasses {
+            // COMPRESS has to know the acknowledgment numbers of all packets of a flow. So for a flow that is
+            // remembered, a bypassing packet is a list of its own.
+            let is_compressed = self.settings.compress;
+            flow = flow.or_else(|| Some(self.memory.see((key, *hash), now)?.0)).filter(|_| is_compressed);
+            if flow.is_none() || !self.has_room_for_list(cx, out) {
+                return self.pass_in_order(cx, out, known, packet);
+            }
+        }
         let overflows = self.lists.held() >= self.settings.max_held;
         let size = packet.len();
         let (list, length) = match list {
-            Some(list) => (list, self.lists.hold(list, packet, false, now)),
-            // A bypassing packet whose flow holds nothing leaves at once. But earlier packets of the flow may
-            // have been released without having left yet; then it leaves after them, as a list of its own.
-            None if bypasses && !self.lists.has_released() => {
-                return self.pass(cx, out, packet, known.counted());
-            }
-            None => {
-                if !self.has_room_for_list(cx, out) {
-                    return self.pass_for_want_of_room(cx, out, known, packet);
-                }
-                (self.begin(known, flow, packet, now), 1)
-            }
+            Some(list) => (list, self.lists.hold(list, packet, *traits, now)),
+            None if self.has_room_for_list(cx, out) => (self.begin(known, flow, packet, now), 1),
+            None => return self.pass_for_want_of_room(cx, out, known, packet),
         };
         let is_full = length >= self.settings.max_burst || self.fills(list, length == 1, size);
         let reason = match () {
@@ -479,7 +543,7 @@ impl Reframer {
     /// Begins the list of a flow with a packet, and returns the number of the list. `flow` is the number of
     /// the flow in the memory. The caller knows that there is room.
     fn begin(&mut self, known: &Known, flow: Option<u32>, packet: Packet, now: Timestamp) -> u32 {
-        let Known { located: Located { key, kind, .. }, hash } = known;
+        let Known { located: Located { key, kind, .. }, hash, traits } = known;
         let memory = flow.and_then(|flow| Some((flow, *self.memory.flow(flow)?)));
         // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
         let is_dense = self.settings.slo.is_set() && memory.is_none_or(|(_, flow)| flow.score >= 0);
@@ -497,7 +561,7 @@ impl Reframer {
         let is_by_number = self.settings.priority == Priority::ShortestFlow;
         let remembered =
             memory.map(|(number, flow)| (number, if is_by_number { flow.sent } else { flow.seen }));
-        let flow = Flow { kind: *kind, is_alike: false, delay_class: delay_class as u8, remembered };
+        let flow = Flow { kind: *kind, traits: *traits, delay_class: delay_class as u8, remembered };
         self.lists.begin(key, *hash, flow, packet, now)
     }
 
@@ -557,6 +621,15 @@ impl Reframer {
     /// Forwards a packet for which there is no room.
     fn pass_for_want_of_room(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: &Known, packet: Packet) {
         self.statistics.overflows += 1;
+        self.pass_in_order(cx, out, known, packet);
+    }
+
+    /// Forwards a packet whose flow holds no packets. Packets that were released and have not left yet, of
+    /// which some may be of its flow, leave first.
+    fn pass_in_order(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: &Known, packet: Packet) {
+        if self.lists.has_released() {
+            self.let_go(cx, out);
+        }
         self.pass(cx, out, packet, known.counted());
     }
 
@@ -706,41 +779,27 @@ impl Element for Reframer {
         }
         let mut out = cx.batch();
         let now = cx.now();
-        let (priority, max_burst, bypassed) =
-            (self.settings.priority, self.settings.max_burst, self.bypassed_flags);
-        let (is_watching, begins) =
-            (self.finder.is_watching(), !self.remembers && !self.settings.delays.exist());
+        let (priority, max_burst) = (self.settings.priority, self.settings.max_burst);
+        let begins = !self.remembers && !self.settings.delays.exist();
         // Lists know of their packets only whether all have the layout, so it cannot change while they exist.
-        if self.lists.held() == 0
+        if (self.layout.is_none() || self.lists.held() == 0)
             && let Some(layout) = batch.iter().find_map(PlainLayout::of)
         {
             self.layout = Some(layout);
         }
-        let layout = self.layout;
+        self.find_usual(&mut batch);
         let mut counted = self.statistics.locality_in;
         let mut is_simple = self.is_simple(length);
-        for mut packet in batch.drain() {
-            let alike = layout.as_ref().and_then(|layout| layout.start_of(&packet)).map(Usual::plain);
-            let is_alike = alike.is_some();
-            let usual = alike.or_else(|| key::usual(&packet));
-            let usual = usual.filter(|usual| !is_watching || !self.finder.watches(usual.key));
-            packet.set_run(match usual {
-                Some(Usual { is_plain: true, .. }) => PLAIN,
-                _ if packet.offset(Base::Network).is_none() => UNMARKED,
-                _ => SPECIAL,
-            });
-            if is_simple
-                && let Some(Usual { key, kind, flags, .. }) = usual
-                && flags & bypassed == 0
-            {
-                let hash = self.finder.hasher.hash(&key);
+        for (place, packet) in batch.drain().enumerate() {
+            let Found { key, hash, kind, traits } = self.found[place % BATCH_CAPACITY];
+            if is_simple && kind != Found::NONE.kind {
                 let list = self.lists.find_short(key, hash);
                 if list.is_some() || begins {
                     counted.see(hash.into(), 1);
                     let (list, count) = match list {
-                        Some(list) => (list, self.lists.hold(list, packet, is_alike, now)),
+                        Some(list) => (list, self.lists.hold(list, packet, traits, now)),
                         None => {
-                            let flow = Flow { kind, is_alike, delay_class: SPARSE as u8, remembered: None };
+                            let flow = Flow { kind, traits, delay_class: SPARSE as u8, remembered: None };
                             (self.lists.begin_short(key, hash, flow, packet, now), 1)
                         }
                     };
@@ -751,7 +810,7 @@ impl Element for Reframer {
                 }
             }
             self.statistics.locality_in = counted;
-            self.take(cx, &mut out, usual, packet, now);
+            self.take(cx, &mut out, packet, traits, now);
             counted = self.statistics.locality_in;
             is_simple = self.is_simple(length);
         }

@@ -123,6 +123,15 @@ fn overflows_are_packets_that_were_not_held() {
     }
 }
 
+#[test]
+fn a_slow_connection_does_not_wait_under_an_slo() {
+    let arrivals: Vec<_> = (0..20).map(|n| (i64::from(n) * 1_000_000, short(1, 5, n))).collect();
+    let (_, seen) = through("Reframer(SLO 20us, QUIC_ID 8, BYPASS none)", &arrivals, &[]);
+    let came = arrivals.iter().map(|(time, _)| *time);
+    let waits: Vec<_> = seen.iter().zip(came).map(|((left, _), came)| left - came).collect();
+    assert!(waits[4..].iter().all(|&wait| wait == 0), "{waits:?}");
+}
+
 /// Returns connections that send from few five-tuples: first long headers, then short headers with an id,
 /// which changes now and then. A connection does not use an id again. With the time, the connection and the
 /// bytes.

@@ -1,5 +1,7 @@
 //! Tests of the runs that packets have when they leave a Reframer.
 
+use std::net::SocketAddr;
+
 use element::runs::same_flow;
 use element::{Batch, Class, Cx, Effects, Element, Handler, Packet};
 use proptest::prelude::*;
@@ -56,11 +58,21 @@ enum Kind {
     Options,
     Fragment,
     Ping,
+    /// VXLAN with one inner flow, whose outer source ports differ.
+    Tunnel,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Tcp, Kind::Udp, Kind::Ip6, Kind::Vlan, Kind::Options, Kind::Fragment, Kind::Ping];
+    const ALL: [Kind; 8] = [
+        Kind::Tcp,
+        Kind::Udp,
+        Kind::Ip6,
+        Kind::Vlan,
+        Kind::Options,
+        Kind::Fragment,
+        Kind::Ping,
+        Kind::Tunnel,
+    ];
 
     /// Makes a packet of this kind. Of its link, network and transport header, those with index `marked` or
     /// above are marked; 3 marks none.
@@ -78,10 +90,19 @@ impl Kind {
             Kind::Options => (udp, 14, 24),
             Kind::Fragment => (udp.id(flow).fragment(0x2000), 14, 20),
             Kind::Ping => (Builder::icmp(a.ip(), b.ip(), 8, 0, [flow, 1]).ttl(ttl), 14, 20),
+            Kind::Tunnel => (udp, 14, 20),
         };
         let mut headers = [Some(0), Some(network), Some(network + header)];
         headers[..marked].fill(None);
-        let mut bytes = frame(builder, &[1; 9]);
+        let mut bytes = match self {
+            Kind::Tunnel => {
+                let vxlan = [8, 0, 0, 0, 0, 0, 7, 0];
+                let inner = frame(Builder::udp(SocketAddr::new(a.ip(), 5), b), &[1; 9]);
+                let outer = Builder::udp(SocketAddr::new(a.ip(), flow), SocketAddr::new(b.ip(), 4789));
+                frame(outer.ttl(ttl), &[&vxlan[..], &inner].concat())
+            }
+            _ => frame(builder, &[1; 9]),
+        };
         if matches!(self, Kind::Options) {
             bytes.splice(34..34, [1; 4]);
             (bytes[14], bytes[17]) = (0x46, bytes[17] + 4);
@@ -130,13 +151,16 @@ fn a_burst_is_one_run() {
     assert_eq!(through("1s, BYPASS none", packets), [1, 2, 0]);
     let packets = (0..8).map(|_| Kind::Udp.packet(1, 64, 3)).collect();
     assert_eq!(through("1s, BYPASS none", packets), [1, 0, 8]);
+    // A flow in a tunnel may have packets of several outer flows.
+    let packets = (0..8).map(|n| Kind::Tunnel.packet(n / 4, 64, 0)).collect();
+    assert_eq!(through("1s, BYPASS none, TUNNELS true", packets), [1, 2, 0]);
 }
 
 proptest! {
     #[test]
     fn packets_of_different_flows_are_no_run(
-        draws in proptest::collection::vec((0usize..7, 0u16..3, 0u8..4, 0usize..4, 1usize..4), 1..80),
-        which in 0usize..4,
+        draws in proptest::collection::vec((0usize..8, 0u16..3, 0u8..4, 0usize..4, 1usize..4), 1..80),
+        which in 0usize..5,
     ) {
         let packets: Vec<_> = draws
             .into_iter()
@@ -144,7 +168,13 @@ proptest! {
                 std::iter::repeat_n(Kind::ALL[kind].packet(flow, 60 + ttl, marked), count)
             })
             .collect();
-        let arguments = ["1s, BYPASS none", "0", "1s, MAX_BURST 3, MAX_HELD 5", "1s, REORDER true, COMPRESS true"];
+        let arguments = [
+            "1s, BYPASS none",
+            "0",
+            "1s, MAX_BURST 3, MAX_HELD 5",
+            "1s, REORDER true, COMPRESS true",
+            "1s, TUNNELS true",
+        ];
         // The class RunCount and the sink panic if a run is wrong.
         through(arguments[which], packets);
     }

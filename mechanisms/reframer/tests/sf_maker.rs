@@ -52,6 +52,22 @@ fn units_defaults_and_models() {
 }
 
 #[test]
+fn a_packet_that_passes_is_no_failure() {
+    // The first packet of a flow passes, whether or not packets of another flow leave in the same batch.
+    let other = [(0, udp(2, 0)), (0, udp(2, 1)), (0, udp(2, 2))];
+    let one = [(10, udp(1, 1)), (12, udp(1, 2)), end()];
+    for place in [0, 3] {
+        let mut arrivals = other.to_vec();
+        arrivals.insert(place, (0, udp(1, 0)));
+        arrivals.extend(one.clone());
+        let element = "SFMaker(50, BYPASS_AFTER_FAIL 1, MAX_BURST 2, REORDER false)";
+        let seen = leaves(element, &arrivals);
+        let time = |number| seen.iter().find(|(_, bytes)| *bytes == udp(1, number)).unwrap().0;
+        assert_eq!([0, 1, 2].map(time), [0, 12, 12], "{place}");
+    }
+}
+
+#[test]
 fn priorities() {
     // At the flush, flow 1 was seen first and has sent the most packets, and flow 2 has waited longest.
     let arrivals = [

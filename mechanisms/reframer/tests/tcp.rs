@@ -305,6 +305,21 @@ fn a_new_connection_has_numbers_of_its_own() {
 }
 
 #[test]
+fn acks_that_are_not_held_count_for_those_that_are() {
+    let ack = |bits, number| frame(tcp(1, bits, 9, number).window(500), &[]);
+    // With BYPASS, the SYN leaves alone, and the numbers start again as above.
+    let frames =
+        [(16, 5000), (16, 5100), (2, 0), (16, 6000), (16, 6100)].map(|(bits, number)| ack(bits, number));
+    let (kept, _) = leaves("Reframer(20, COMPRESS true)", &frames, &[0, 0, 1000, 2000, 2000]);
+    assert_eq!(kept, frames);
+    // An ACK with the number of a segment that has passed is a duplicate, which the sender counts.
+    let frames = [(16, 1000), (24, 2000), (16, 2000), (16, 3000)].map(|(bits, number)| ack(bits, number));
+    let element = "Reframer(20, COMPRESS true, BYPASS \"tcp opt psh\")";
+    let (kept, _) = leaves(element, &frames, &[0, 1000, 2000, 2000]);
+    assert_eq!(kept, frames);
+}
+
+#[test]
 fn a_damaged_ack_replaces_nothing() {
     let acks = [1, 2, 3].map(|number| frame(tcp(1, 16, 9, number), &[]));
     for damaged in [25, 50] {

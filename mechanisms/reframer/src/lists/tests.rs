@@ -13,8 +13,8 @@ struct Gone(Vec<(u32, Vec<u32>)>);
 impl Output<u32> for Gone {
     fn list(&mut self, leaving: Leaving, values: &mut [Option<u32>], times: &[u32]) {
         assert_eq!(values.len(), leaving.length as usize);
-        // Values that 8 divides are not alike to others.
-        assert_eq!(leaving.is_alike, values.iter().flatten().all(|value| value % 8 != 0));
+        let traits = values.iter().flatten().fold(0, |traits, &value| traits | traits_of(value));
+        assert_eq!(leaving.traits, traits);
         let arrivals: Vec<_> = leaving.arrivals(times).take(values.len()).collect();
         assert!(arrivals.is_sorted() && arrivals[0] == leaving.first);
         let flow = leaving.flow.unwrap();
@@ -33,6 +33,11 @@ fn key_of(flow: u32) -> FlowKey {
     }
 }
 
+/// Returns the traits of a value.
+fn traits_of(value: u32) -> u8 {
+    1 << (value % 7)
+}
+
 /// Returns the hash of a flow; several flows have the same one.
 fn hash_of(flow: u32) -> u32 {
     flow % 2
@@ -49,11 +54,11 @@ fn hold(
 ) -> usize {
     let (key, hash) = (key_of(flow), hash_of(flow));
     match lists.find(&key, hash) {
-        Some(list) => lists.hold(list, value, value % 8 != 0, now),
+        Some(list) => lists.hold(list, value, traits_of(value), now),
         None => {
             let remembered = Some((flow, order));
-            let (delay_class, is_alike) = (delay_class as u8, value % 8 != 0);
-            let flow = Flow { kind: FlowKind::Udp, is_alike, delay_class, remembered };
+            let (delay_class, traits) = (delay_class as u8, traits_of(value));
+            let flow = Flow { kind: FlowKind::Udp, traits, delay_class, remembered };
             lists.begin(&key, hash, flow, value, now);
             1
         }

@@ -6,6 +6,7 @@ use element::{Batch, Cx, Packet, Timestamp};
 use super::{Known, Reframer};
 use crate::key::{FlowKey, FlowKind, Located};
 use crate::lists::{Flow, ReleaseReason, UNKNOWN_FLOWS};
+use crate::outgoing::UNLIKE;
 
 impl Reframer {
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
@@ -28,7 +29,7 @@ impl Reframer {
         let overflows = self.lists.held() >= self.settings.max_held;
         let left = match holder {
             Some(list) => {
-                self.lists.hold(list, packet, false, now);
+                self.lists.hold(list, packet, UNLIKE, now);
                 None
             }
             None if is_hidden => {
@@ -69,7 +70,7 @@ impl Reframer {
             return Some(packet);
         }
         let delay_class = UNKNOWN_FLOWS as u8;
-        let flow = Flow { kind: FlowKind::Pair, is_alike: false, delay_class, remembered: None };
+        let flow = Flow { kind: FlowKind::Pair, traits: UNLIKE, delay_class, remembered: None };
         self.lists.begin(&key, key.hash(&self.finder.hasher), flow, packet, now);
         None
     }
@@ -85,8 +86,9 @@ impl Reframer {
         known: &Known,
         now: Timestamp,
     ) -> bool {
-        let holds = self.lists.find(&known.located.key, known.hash).is_some();
-        !holds && self.recall(cx, out, known, now).is_none_or(|(_, is_new)| is_new)
+        let flow = (&known.located.key, known.hash);
+        let is_known = self.lists.find(flow.0, flow.1).is_some() || self.memory.knows(flow);
+        !is_known && self.recall(cx, out, known, now).is_none_or(|(_, is_new)| is_new)
     }
 
     /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
