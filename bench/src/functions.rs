@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         rows.push(measure_worker("chain", settings, 64, worker, params)?);
         Ok::<_, String>(())
     };
-    let functions = each_function();
+    let functions = each_function(RULES);
     for (number, last) in ["router", "translator", "firewall"].into_iter().enumerate() {
         measure("", 1, &functions[..=number], &[("to", Param::Word(last)), ("slf", Param::Number(1))])?;
     }
@@ -51,6 +51,9 @@ fn many_flows(settings: &Settings) -> Result<Vec<Row>, String> {
 /// The number of flows for the chain of network functions.
 pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
 
+/// The number of rules of the firewall.
+const RULES: usize = 10_000;
+
 /// Returns the chain of router, translator, firewall with 10,000 rules, and statistics of flows.
 pub(crate) fn functions() -> String {
     functions_behind("")
@@ -59,15 +62,24 @@ pub(crate) fn functions() -> String {
 /// Returns the chain of [`functions`] with the elements `front` between CheckIPHeader and the router. `front`
 /// is empty, or ends in an arrow.
 pub(crate) fn functions_behind(front: &str) -> String {
-    behind_the_check(front, &each_function())
+    behind_the_check(front, &each_function(RULES))
+}
+
+/// Returns the names and the parts of the chain that end with CheckIPHeader and with each network function,
+/// in their order. The firewall has `rules` rules.
+pub(crate) fn parts(rules: usize) -> [(&'static str, String); 5] {
+    let functions = each_function(rules);
+    let names = ["source and check", "router", "translator", "firewall", "statistics"];
+    std::array::from_fn(|number| (names[number], behind_the_check("", &functions[..number])))
 }
 
 fn behind_the_check(front: &str, functions: &[String]) -> String {
-    format!("CheckIPHeader(14) -> {front} {} -> Discard", functions.join(" -> "))
+    let functions: String = functions.iter().map(|function| format!("{function} -> ")).collect();
+    format!("CheckIPHeader(14) -> {front} {functions}Discard")
 }
 
-/// Returns the elements of each network function of the chain.
-fn each_function() -> [String; 4] {
+/// Returns the elements of each network function of the chain, whose firewall has `rules` rules.
+fn each_function(rules: usize) -> [String; 4] {
     [
         format!(
             "rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
@@ -75,7 +87,7 @@ fn each_function() -> [String; 4] {
             routes(200, 1)
         ),
         "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)".into(),
-        format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(10_000))),
+        format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(rules))),
         "FlowCounter".into(),
     ]
 }

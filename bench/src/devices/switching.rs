@@ -44,11 +44,11 @@ impl Switching {
         Ok(Switching { program: Program::new()? })
     }
 
-    /// Starts a switch with the flow table in the file `flows`. Port 1 is connected to the sender. Port 2
-    /// is connected to the software, if any, and otherwise back to the sender. The software is a
-    /// configuration in a file that contains [`super::READY`]; it receives from `nf0` and sends to `nf1`,
-    /// which leads back to the sender.
-    pub(crate) fn set_up(&self, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
+    /// Starts a switch with a datapath ([`openvswitch::bridge`]) and the flow table in the file `flows`. Port
+    /// 1 is connected to the sender. Port 2 is connected to the software, if any, and otherwise back to the
+    /// sender. The software is a configuration in a file that contains [`super::READY`]; it receives from
+    /// `nf0` and sends to `nf1`, which leads back to the sender.
+    pub(crate) fn set_up(&self, datapath: &str, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
         let mut net = Net::new()?;
         let [host, switch, beyond] = ["host", "switch", "beyond"].map(|name| net.space(name));
         let (host, switch, beyond) = (host?, switch?, beyond?);
@@ -61,7 +61,7 @@ impl Switching {
             }
         }
         let folder = tempfile::tempdir()?;
-        let running = openvswitch::bridge(&switch, &["in", "out"], folder.path(), "netdev")?;
+        let running = openvswitch::bridge(&switch, &["in", "out"], folder.path(), datapath)?;
         openvswitch::load(&switch, folder.path(), flows)?;
         let software = software.map(|file| self.program.run_file(&beyond, file)).transpose()?;
         Ok(Switch {

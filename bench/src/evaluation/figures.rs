@@ -67,7 +67,7 @@ pub const ALL: &[Figure] = &[
     },
     Figure {
         name: "reframer-4",
-        paper: "Reframer, Figures 4 and 20",
+        paper: "Reframer, Figures 4 and 20 (cost)",
         about: "Translator, firewall of 20,000 rules with and without rule cache, and the chain, with 10,000 flows of packets of 1 KB, \
                 over the number of packets of a flow in a row",
         needs: &[],
@@ -129,6 +129,13 @@ pub const ALL: &[Figure] = &[
         about: "nginx and wrk with files of 1 MB over a wide-area network, with a Reframer in both directions",
         needs: &[Need::Namespaces, Need::Tcp, Need::Program("nginx"), Need::Program("wrk")],
         run: reframer::web,
+    },
+    Figure {
+        name: "reframer-20",
+        paper: "Reframer, Figure 20 (cache misses)",
+        about: "Instructions and cache misses per packet of each element of the chain, simulated by callgrind",
+        needs: &[Need::Program("valgrind")],
+        run: reframer::elements,
     },
     Figure {
         name: "sprayer-6",

@@ -12,9 +12,22 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The daemons at their paths in Debian, because `/usr/sbin` is not in every user's path.
 const DAEMONS: [&str; 2] = ["/usr/sbin/ovsdb-server", "/usr/sbin/ovs-vswitchd"];
 
+/// The switch daemon that is built with DPDK, at its path in Debian.
+const DPDK_DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+/// The settings of the datapath `dpdk`: it works without huge pages, with 512 MiB of memory, and one thread
+/// polls the ports. Open vSwitch adds `--in-memory` unless it sees `--legacy-mem`, and DPDK refuses
+/// `--in-memory` without huge pages.
+const DPDK: [&str; 2] =
+    ["other_config:dpdk-init=true", "other_config:dpdk-extra=--no-huge --no-pci -m 512 --legacy-mem"];
+
 /// True if the daemons and the database schema of Open vSwitch are installed.
 pub fn is_installed() -> bool {
     fs::exists(SCHEMA).unwrap_or(false) && DAEMONS.iter().all(|daemon| fs::exists(daemon).unwrap_or(false))
+}
+
+/// True if Open vSwitch with DPDK is installed, which [`bridge`] needs for the datapath `dpdk`.
+pub fn has_dpdk() -> bool {
+    is_installed() && fs::exists(DPDK_DAEMON).unwrap_or(false)
 }
 
 /// True if the kernel module of Open vSwitch is loaded, which [`bridge`] needs for the datapath `system`.
@@ -24,9 +37,9 @@ pub fn is_in_kernel() -> bool {
 
 /// Starts Open vSwitch in a namespace, with one bridge named `bridge` that forwards by learning MAC
 /// addresses. The interfaces in `ports` become its ports, numbered from 1 in their order. `datapath` is
-/// `netdev` for the datapath in user space, which needs no kernel module, or `system` for the kernel's
-/// datapath. The database and all sockets are in `folder`, which must exist and be empty. The bridge ends
-/// when the returned programs are dropped.
+/// `netdev` for the datapath in user space, which needs no kernel module, `dpdk` for the same with ports of
+/// DPDK that poll packet sockets, or `system` for the kernel's datapath. The database and all sockets are in
+/// `folder`, which must exist and be empty. The bridge ends when the returned programs are dropped.
 ///
 /// # Errors
 /// The error message of the first program that fails.
@@ -48,19 +61,28 @@ pub fn bridge(
     let server = RunningProgram::new(&mut server)?;
     let remote = format!("unix:{socket}");
     // With `--retry`, `ovs-vsctl` repeats its attempts until the database server is ready.
-    let vsctl = |arguments: &str| {
+    let vsctl = |arguments: &[&str]| {
         let database = format!("--db={remote}");
-        let arguments = arguments.split(' ');
         run(command(space, folder, "ovs-vsctl").args([&database, "--timeout=20"]).args(arguments)).map(drop)
     };
-    vsctl("--no-wait --retry init")?;
-    let mut switch = command(space, folder, DAEMONS[1]);
+    vsctl(&["--no-wait", "--retry", "init"])?;
+    let has_dpdk = datapath == "dpdk";
+    if has_dpdk {
+        vsctl(&[&["--no-wait", "set", "Open_vSwitch", "."][..], &DPDK].concat())?;
+    }
+    let mut switch = command(space, folder, if has_dpdk { DPDK_DAEMON } else { DAEMONS[1] });
     let switch = RunningProgram::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
     let add = |(number, port): (usize, &&str)| {
-        format!(" -- add-port bridge {port} -- set interface {port} ofport_request={number}")
+        let kind = match has_dpdk {
+            true => format!(" type=dpdk options:dpdk-devargs=net_af_packet{number},iface={port}"),
+            false => String::new(),
+        };
+        format!(" -- add-port bridge {port} -- set interface {port} ofport_request={number}{kind}")
     };
     let ports: String = (1..).zip(ports).map(add).collect();
-    vsctl(&format!("add-br bridge -- set bridge bridge datapath_type={datapath}{ports}"))?;
+    let kind = if has_dpdk { "netdev" } else { datapath };
+    let text = format!("add-br bridge -- set bridge bridge datapath_type={kind}{ports}");
+    vsctl(&text.split(' ').collect::<Vec<_>>())?;
     Ok([switch, server])
 }
 

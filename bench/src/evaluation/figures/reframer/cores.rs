@@ -13,22 +13,14 @@ use crate::functions::functions;
 use crate::median;
 use crate::runner::{Silence, configured, registry};
 
+/// The time in microseconds for which the Reframer holds packets.
+const MICROS: u64 = 128;
+
 /// Measures the highest rates on one worker and on two: of the chain in the original order and in
 /// Reframer's order, and of a Reframer without a chain.
 pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    const MICROS: u64 = 128;
-    let workload = Workload::new(run)?;
-    run.step("traffic")?;
-    let load = workload.load(30)?;
-    let (ordered, _) = held(&load.capture, MICROS, workload.file("held.pcap"))?;
-    let chain = functions();
-    let alone = format!("{} -> Discard", reframer(MICROS, ""));
-    let ways = [
-        ("chain, as it comes", &load.capture, &chain),
-        ("chain, in order", &ordered, &chain),
-        ("Reframer alone", &load.capture, &alone),
-    ];
     let mut table = Table::new(&[
+        "traffic",
         "way",
         "workers",
         "gbps",
@@ -36,47 +28,31 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
         "upper_quartile_gbps",
         "as_fast_as_it_goes_gbps",
     ]);
-    let mut all: Vec<Series> = ways.iter().map(|(name, ..)| Series::new(*name, [])).collect();
-    let mut fastest = [[f64::NAN; 2]; 3];
-    for threads in [1, 2] {
-        let mut rates = vec![Vec::new(); ways.len()];
-        let mut unlimited = vec![Vec::new(); ways.len()];
-        for round in 0..run.settings.repeats.min(5) {
-            for (way, (name, capture, chain)) in ways.iter().enumerate() {
-                run.step(&format!("{name} on {threads}, round {}", round + 1))?;
-                let highest =
-                    highest(run, capture, chain, threads)?.map(|rate| rate * load.mean() * 8.0 / 1e9);
-                rates[way].push(highest[0]);
-                unlimited[way].push(highest[1]);
-            }
-        }
-        for (way, ((name, ..), series)) in ways.iter().zip(&mut all).enumerate() {
-            let rates = std::mem::take(&mut rates[way]);
-            let [low, high] = crate::quartiles(rates.clone());
-            let rate = median(rates);
-            fastest[way][threads - 1] = median(std::mem::take(&mut unlimited[way]));
-            let cells: [Cell; 2] = [(*name).into(), (threads as u64).into()];
-            table.push(cells.into_iter().chain([rate, low, high, fastest[way][threads - 1]].map(Cell::from)));
-            series.points.push(Point { x: (threads - 1) as f64, y: rate, quartiles: Some([low, high]) });
-        }
+    let mut all = Vec::new();
+    let (mut said, mut waiting) = (Vec::new(), Vec::new());
+    for workload in Workload::all(run)? {
+        let (series, fastest) = of_traffic(run, &workload, &mut table)?;
+        let of =
+            |way: usize| series[way].points.iter().map(|point| format!("{:.0}", point.y)).collect::<Vec<_>>();
+        let [plain, in_order, alone] = [0, 1, 2].map(|way| of(way).join(" and "));
+        let name = workload.name;
+        said.push(format!(
+            "{name}: Reframer alone {alone} Gb/s, the chain {plain} Gb/s in the original order, {in_order} in \
+             Reframer's order"
+        ));
+        waiting.push(format!("{name}: {:.0} and {:.0} Gb/s", fastest[0], fastest[1]));
+        all.extend(series);
     }
-    let of = |way: usize| (all[way].points[0].y, all[way].points[1].y);
-    let (one, two) = of(2);
-    let (plain, in_order) = (of(0), of(1));
     let finding = Finding {
         paper: "Reframer alone carries 28 Gb/s per core, nearly in proportion to cores; the chain gains as much from order with any \
                  number of cores."
             .into(),
-        here: format!(
-            "Reframer alone carries {one:.0} Gb/s on one core and {two:.0} on two; the chain {:.0} and {:.0} Gb/s in \
-             the original order, {:.0} and {:.0} in Reframer's order.",
-            plain.0, plain.1, in_order.0, in_order.1
-        ),
+        here: format!("on one core and on two, {}.", said.join("; ")),
         bound: format!(
             "the machine has only two cores: if both work, nothing is left for the rest of the system, and a worker \
              that loses its core for a millisecond misses 4096 packets. If packets wait until they are taken, the \
-             chain carries {:.0} and {:.0} Gb/s in the original order.",
-            fastest[0][0], fastest[0][1]
+             chain carries in the original order: {}.",
+            waiting.join("; ")
         ),
     };
     all.push(Series::of_paper("Reframer paper, Reframer alone", [(0.0, 28.0)]));
@@ -87,6 +63,54 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
         series: all,
     };
     Ok(FigureResults { table, panels: vec![panel], finding })
+}
+
+/// Measures all ways with one trace, and adds rows to `table`. Returns a series for each way, and the
+/// throughput in Gb/s on one worker and on two of the chain in the original order, if packets wait until they
+/// are taken.
+fn of_traffic(
+    run: &FigureRun<'_>,
+    workload: &Workload,
+    table: &mut Table,
+) -> Result<(Vec<Series>, [f64; 2]), String> {
+    let traffic = workload.name;
+    run.step(traffic)?;
+    let load = workload.load(30)?;
+    let (ordered, _) = held(&load.capture, MICROS, workload.file("held.pcap"))?;
+    let chain = functions();
+    let alone = format!("{} -> Discard", reframer(MICROS, ""));
+    let ways = [
+        ("chain, as it comes", &load.capture, &chain),
+        ("chain, in order", &ordered, &chain),
+        ("Reframer alone", &load.capture, &alone),
+    ];
+    let mut all: Vec<Series> = ways.iter().map(|(name, ..)| Series::new(workload.legend(name), [])).collect();
+    let mut fastest = [f64::NAN; 2];
+    for (threads, fastest) in (1..).zip(&mut fastest) {
+        let mut rates = vec![Vec::new(); ways.len()];
+        let mut unlimited = vec![Vec::new(); ways.len()];
+        for round in 0..run.settings.repeats.min(5) {
+            for (way, (name, capture, chain)) in ways.iter().enumerate() {
+                run.step(&format!("{traffic}, {name} on {threads}, round {}", round + 1))?;
+                let highest =
+                    highest(run, capture, chain, threads)?.map(|rate| rate * load.mean() * 8.0 / 1e9);
+                rates[way].push(highest[0]);
+                unlimited[way].push(highest[1]);
+            }
+        }
+        let unlimited: Vec<f64> = unlimited.into_iter().map(median).collect();
+        *fastest = unlimited[0];
+        for (((name, ..), series), (rates, unlimited)) in
+            ways.iter().zip(&mut all).zip(rates.into_iter().zip(unlimited))
+        {
+            let [low, high] = crate::quartiles(rates.clone());
+            let rate = median(rates);
+            let cells: [Cell; 3] = [traffic.into(), (*name).into(), (threads as u64).into()];
+            table.push(cells.into_iter().chain([rate, low, high, unlimited].map(Cell::from)));
+            series.points.push(Point { x: (threads - 1) as f64, y: rate, quartiles: Some([low, high]) });
+        }
+    }
+    Ok((all, fastest))
 }
 
 /// Returns two rates in packets per second: the highest rate of arrivals at which at most one packet of a

@@ -1,21 +1,25 @@
-//! Reframer's Figure 5: cache misses per packet, simulated.
+//! Reframer's Figures 5 and 20: cache misses per packet, simulated.
 //!
 //! Virtual machines have no counters of cache misses. So the caches are callgrind's model: first-level caches
 //! and a last level with the sizes of this machine, without prefetching. The start of the program (reading,
 //! building, the first round of packets) costs the same in a short and in a long run. So the difference of
 //! both runs is the cost of the additional packets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{FRAME, SLF};
+use crate::evaluation::figures::panels;
 use crate::evaluation::figures::reframer::FLOWS;
-use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{FigureResults, FigureRun, Finding};
+use crate::functions::parts;
 use crate::translation::NAT;
 use crate::{classify, source};
 
+/// The values of the SLF.
+const LENGTHS: [usize; 3] = [1, 4, 32];
 /// The number of rules of the firewall. There are fewer rules than in other figures, because the simulation
 /// is slow.
 const RULES: usize = 5_000;
@@ -29,30 +33,61 @@ struct Counts {
     last_level: f64,
 }
 
+/// The captures with which chains are measured, one for each SLF.
+struct Captures {
+    folder: tempfile::TempDir,
+    packets: usize,
+    lengths: Vec<usize>,
+}
+
+impl Captures {
+    fn new(run: &FigureRun<'_>) -> Result<Captures, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let packets = if run.is_small() { 640 } else { 32_000 };
+        let all = Captures { folder, packets, lengths: run.some(&LENGTHS) };
+        let flows = (packets / SLF[SLF.len() - 1]).min(FLOWS);
+        for slf in &all.lengths {
+            write(&all.file(*slf), packets, flows, *slf).map_err(|error| error.to_string())?;
+        }
+        Ok(all)
+    }
+
+    fn file(&self, slf: usize) -> PathBuf {
+        self.folder.path().join(format!("{slf}.pcap"))
+    }
+
+    /// Returns instructions, data misses of the first level and of the last level per packet of a chain.
+    fn per_packet(&self, slf: usize, chain: &str) -> Result<[f64; 3], String> {
+        let [short, long] = [1, 3].map(|loops| count(self.folder.path(), &self.file(slf), loops, chain));
+        let (short, long) = (short?, long?);
+        let per = |of: fn(&Counts) -> f64| (of(&long) - of(&short)).max(0.0) / (2 * self.packets) as f64;
+        Ok([
+            per(|counts| counts.instructions),
+            per(|counts| counts.first_level),
+            per(|counts| counts.last_level),
+        ])
+    }
+}
+
+/// Returns the number of rules of the firewall.
+fn rules(run: &FigureRun<'_>) -> usize {
+    if run.is_small() { 50 } else { RULES }
+}
+
+/// Measures Figure 5: a translator and a firewall.
 pub(in super::super) fn misses(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let rules = classify::mostly_permitting(&classify::made(if run.is_small() { 50 } else { RULES }));
+    let rules = classify::mostly_permitting(&classify::made(rules(run)));
     let functions =
         [("translator", NAT.to_string()), ("firewall", format!("IPFilter({rules} allow all) -> Discard"))];
-    let packets = if run.is_small() { 640 } else { 32_000 };
-    let flows = (packets / SLF[SLF.len() - 1]).min(FLOWS);
+    let captures = Captures::new(run)?;
     let mut table = Table::new(&["function", "slf", "instructions", "l1_data_misses", "last_level_misses"]);
     let mut all: [Vec<Series>; 2] = Default::default();
     let mut said = Vec::new();
     for (name, chain) in functions {
         let mut points: [Vec<Point>; 2] = Default::default();
-        for slf in run.some(&[1, 4, 32]) {
+        for &slf in &captures.lengths {
             run.step(&format!("{name}, {slf} of a flow in a row"))?;
-            let capture = folder.path().join(format!("{slf}.pcap"));
-            write(&capture, packets, flows, slf).map_err(|error| error.to_string())?;
-            let [short, long] = [1, 3].map(|loops| count(folder.path(), &capture, loops, &chain));
-            let (short, long) = (short?, long?);
-            let per = |of: fn(&Counts) -> f64| (of(&long) - of(&short)).max(0.0) / (2 * packets) as f64;
-            let counts = [
-                per(|counts| counts.instructions),
-                per(|counts| counts.first_level),
-                per(|counts| counts.last_level),
-            ];
+            let counts = captures.per_packet(slf, &chain)?;
             let cells: [Cell; 2] = [name.into(), slf.into()];
             table.push(cells.into_iter().chain(counts.map(Cell::from)));
             for (points, count) in points.iter_mut().zip(&counts[1..]) {
@@ -64,22 +99,78 @@ pub(in super::super) fn misses(run: &FigureRun<'_>) -> Result<FigureResults, Str
         }
         all.iter_mut().zip(points).for_each(|(all, points)| all.push(Series::new(name, points)));
     }
-    let titles = ["Misses of the first level (data), simulated", "Misses of the last level, simulated"];
-    let panels = titles.into_iter().zip(all).map(|(title, series)| Panel {
-        title: title.into(),
-        x: Axis::log("packets of a flow in a row (SLF)"),
-        y: Axis::linear("misses per packet").less_is_better(),
-        series,
-    });
     let finding = Finding {
         paper: "misses of the first level fall steeply with SLF; there are hardly any of the second and last level.".into(),
         here: format!("from SLF 1 to 32, first-level data misses per packet as callgrind simulates them: {}.", said.join("; ")),
-        bound: "the misses are simulated, not counted; the firewall has 5,000 rules and there are 1,000 flows, \
-                because the simulation is slow; the misses on the packets' own lines, which no order saves, are \
-                included."
-            .into(),
+        bound: BOUND.into(),
     };
-    Ok(FigureResults { table, panels: panels.collect(), finding })
+    let titles = &PANELS[1..];
+    Ok(FigureResults { table, panels: panels(&x(), titles.iter().map(axis), all), finding })
+}
+
+/// Measures Figure 20: the elements of the chain. The counts of an element are those of the chain that ends
+/// with it, less those of the chain that ends with the element before.
+pub(in super::super) fn elements(run: &FigureRun<'_>) -> Result<FigureResults, String> {
+    let parts = parts(rules(run));
+    let captures = Captures::new(run)?;
+    let mut table = Table::new(&["element", "slf", "instructions", "l1_data_misses", "last_level_misses"]);
+    let mut all: [Vec<Series>; 3] =
+        std::array::from_fn(|_| parts.iter().map(|(name, _)| Series::new(*name, [])).collect());
+    let mut chains = Vec::new();
+    for &slf in &captures.lengths {
+        let mut before = [0.0; 3];
+        for (number, (name, chain)) in parts.iter().enumerate() {
+            run.step(&format!("{name}, {slf} of a flow in a row"))?;
+            let counts = captures.per_packet(slf, chain)?;
+            let own: [f64; 3] = std::array::from_fn(|figure| counts[figure] - before[figure]);
+            let cells: [Cell; 2] = [(*name).into(), slf.into()];
+            table.push(cells.into_iter().chain(own.map(Cell::from)));
+            for (series, y) in all.iter_mut().zip(own) {
+                series[number].points.push(Point { x: slf as f64, y, quartiles: None });
+            }
+            before = counts;
+        }
+        chains.push(before);
+    }
+    let mut said = Vec::new();
+    if let [few, .., many] = &chains[..] {
+        said.push(format!("the whole chain {:.1} to {:.1}", few[1], many[1]));
+    }
+    for series in &all[1] {
+        if let [few, .., many] = &series.points[..] {
+            said.push(format!("{} {:.1} to {:.1}", series.name, few.y, many.y));
+        }
+    }
+    let finding = Finding {
+        paper: "with order, a chain has fewer misses of all levels, and most of all of the last level."
+            .into(),
+        here: format!(
+            "from SLF 1 to 32, first-level data misses per packet as callgrind simulates them: {}.",
+            said.join("; ")
+        ),
+        bound: BOUND.into(),
+    };
+    Ok(FigureResults { table, panels: panels(&x(), PANELS.iter().map(axis), all), finding })
+}
+
+/// The titles of panels and the labels of their vertical axes.
+const PANELS: [(&str, &str); 3] = [
+    ("Instructions", "instructions per packet"),
+    ("Misses of the first level (data), simulated", "misses per packet"),
+    ("Misses of the last level, simulated", "misses per packet"),
+];
+
+/// The bound of both figures.
+const BOUND: &str = "the misses are simulated, not counted; the firewall has 5,000 rules and there are 1,000 flows, \
+                     because the simulation is slow; the misses on the packets' own lines, which no order saves, are \
+                     included.";
+
+fn axis((title, label): &(&'static str, &'static str)) -> (&'static str, Axis) {
+    (title, Axis::linear(label).less_is_better())
+}
+
+fn x() -> Axis {
+    Axis::log("packets of a flow in a row (SLF)")
 }
 
 fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Result<()> {

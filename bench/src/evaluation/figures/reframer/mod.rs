@@ -18,7 +18,7 @@ pub(super) use classes::differentiated;
 pub(super) use cores::rate_per_core;
 pub(super) use functions::functions;
 pub(super) use load::{in_chain, outside};
-pub(super) use misses::misses;
+pub(super) use misses::{elements, misses};
 pub(super) use queues::queues;
 pub(super) use receiver::receiver;
 pub(super) use switch::switch;

@@ -14,6 +14,8 @@ use crate::{median, source};
 
 /// The numbers of rules in the flow table of the switch.
 const RULES: [usize; 2] = [1_000, 10_000];
+/// The datapaths of the switch and their names in the legend.
+const DATAPATHS: [(&str, &str); 2] = [("netdev", "sockets"), ("dpdk", "DPDK")];
 /// The size of a frame in bytes, and the number of packets sent per second.
 const FRAME: usize = 1500;
 const RATE: u64 = 60_000;
@@ -50,66 +52,86 @@ pub(in super::super) fn switch(run: &FigureRun<'_>) -> Result<FigureResults, Str
     for count in RULES {
         std::fs::write(file(format!("{count}.flows")), rules(count)).map_err(failed)?;
     }
+    let mut datapaths = DATAPATHS.to_vec();
+    let with_dpdk = match lab::openvswitch::has_dpdk() {
+        true => {
+            switching.set_up("dpdk", &file(format!("{}.flows", RULES[0])), None).map(drop).map_err(failed)
+        }
+        false => Err("it is not installed (apt-get install openvswitch-switch-dpdk)".into()),
+    };
+    if let Err(reason) = with_dpdk {
+        eprintln!("reframer-3: without Open vSwitch with DPDK: {reason}");
+        datapaths.retain(|(datapath, _)| *datapath != "dpdk");
+    }
+    let switches: Vec<(&str, &str, usize)> = datapaths
+        .into_iter()
+        .flat_map(|(datapath, name)| RULES.map(|rules| (datapath, name, rules)))
+        .collect();
     let time = if run.is_small() { Duration::from_millis(200) } else { Duration::from_millis(1500) };
     let mut passed: Vec<Vec<Vec<Passed>>> =
-        RULES.map(|_| lengths.iter().map(|_| Vec::new()).collect()).into();
+        switches.iter().map(|_| lengths.iter().map(|_| Vec::new()).collect()).collect();
     for round in 1..=run.settings.rounds {
-        for (count, passed) in RULES.iter().zip(&mut passed) {
-            let switch = switching.set_up(&file(format!("{count}.flows")), None).map_err(failed)?;
+        for ((datapath, name, count), passed) in switches.iter().zip(&mut passed) {
+            let flows = file(format!("{count}.flows"));
+            let switch = switching.set_up(datapath, &flows, None).map_err(failed)?;
             // The packets that are sent first are not measured, because Open vSwitch classifies them on its
             // slow path.
             let first = file(format!("{}.pcap", lengths[0]));
             switch.drive(&first, Some(RATE), time / 4).map_err(failed)?;
             for (slf, passed) in lengths.iter().zip(passed) {
-                run.step(&format!("{count} rules, SLF {slf} ({round} of {})", run.settings.rounds))?;
+                run.step(&format!("{name}, {count} rules, SLF {slf} ({round} of {})", run.settings.rounds))?;
                 let capture = file(format!("{slf}.pcap"));
                 match switch.drive(&capture, Some(RATE), time) {
                     Ok(one) => passed.push(one),
-                    Err(error) => eprintln!("reframer-3: {count} rules, SLF {slf}: {error}"),
+                    Err(error) => eprintln!("reframer-3: {name}, {count} rules, SLF {slf}: {error}"),
                 }
             }
         }
     }
-    let mut table =
-        Table::new(&["rules", "slf", "p25_us", "median_us", "p75_us", "p99_us", "kpps", "rounds"]);
+    let mut table = Table::new(&[
+        "datapath",
+        "rules",
+        "slf",
+        "p25_us",
+        "median_us",
+        "p75_us",
+        "p99_us",
+        "kpps",
+        "rounds",
+    ]);
     let mut all: [Vec<Series>; 2] = [Vec::new(), Vec::new()];
-    for (count, passed) in RULES.iter().zip(&passed) {
-        let name = format!("{count} rules");
+    let mut said = Vec::new();
+    for ((datapath, name, count), passed) in switches.iter().zip(&passed) {
         let mut points = [Vec::new(), Vec::new()];
         for (slf, passed) in lengths.iter().zip(passed) {
             let of = |n: usize| median(passed.iter().map(|one| one.micros[n]).collect());
             let figures = [of(0), of(1), of(2), of(3), median(passed.iter().map(|one| one.kpps).collect())];
-            let first: [Cell; 2] = [(*count).into(), (*slf).into()];
+            let first: [Cell; 3] = [(*datapath).into(), (*count).into(), (*slf).into()];
             table.push(first.into_iter().chain(figures.map(Cell::from)).chain([passed.len().into()]));
             let x = *slf as f64;
             points[0].push(Point { x, y: figures[1], quartiles: Some([figures[0], figures[2]]) });
             points[1].push(Point { x, y: figures[3], quartiles: None });
         }
-        all.iter_mut().zip(points).for_each(|(all, points)| all.push(Series::new(name.clone(), points)));
-    }
-    let ends = |rules: usize| {
-        let points = &all[0][rules].points;
         let told = |point: Option<&Point>| {
             let Some(Point { y, quartiles: Some([lower, upper]), .. }) = point else {
                 return "nothing".into();
             };
             format!("{lower:.0}, {y:.0} and {upper:.0} µs")
         };
-        format!("{} at SLF 1 and {} at SLF 32", told(points.first()), told(points.last()))
-    };
+        let (few, many) = (told(points[0].first()), told(points[0].last()));
+        said.push(format!("{name}, {count} rules: {few} at SLF 1 and {many} at SLF 32"));
+        let series = |points| Series::new(format!("{name}, {count} rules"), points);
+        all.iter_mut().zip(points).for_each(|(all, points)| all.push(series(points)));
+    }
     let finding = Finding {
         paper: "quartiles of latency vary between 126 and 343 µs at SLF 1, and are 2.5 to 5 times less from SLF 20 on, with 10,000 rules as with 1,000."
             .into(),
-        here: format!(
-            "25, 50 and 75 of 100 packets take at most {} with 1,000 rules; {} with 10,000.",
-            ends(0),
-            ends(1)
-        ),
+        here: format!("25, 50 and 75 of 100 packets take at most: {}.", said.join("; ")),
         bound: format!(
-            "Open vSwitch runs in user space on packet sockets here, as this kernel has no Open vSwitch datapath. It \
-             can process {} packets per second with sender and receiver on two cores: most of a packet's time is \
-             spent in the kernel, whatever the order. All 10,000 flows are one entry of its cache of megaflows.",
-            RATE
+            "Open vSwitch runs in user space on packet sockets here, as this kernel has no Open vSwitch datapath; \
+             DPDK polls packet sockets, too, without huge pages. Sender, switch and receiver share two cores, with \
+             {RATE} packets per second: most of a packet's time is spent in the kernel, whatever the order. All \
+             10,000 flows are one entry of its cache of megaflows."
         ),
     };
     let titles = [

@@ -112,7 +112,7 @@ fn measure(
     frames: &[usize],
     time: Duration,
 ) -> std::io::Result<Vec<[Passed; 2]>> {
-    let switch = switching.set_up(&setting.flows, Some(&setting.software))?;
+    let switch = switching.set_up("netdev", &setting.flows, Some(&setting.software))?;
     let of = |frame: &usize| {
         let capture = files.capture(setting.rules, *frame);
         // The first packet of each flow is classified on the slow path, so all packets are sent once before
