@@ -105,10 +105,12 @@ pub static CLASS: Class = Class {
     build: |args| {
         let bytes = args.value::<bool>("BYTES");
         let counter = AggregateCounter {
-            bytes,
-            ip_bytes: args.value("IP_BYTES"),
-            multipacket: args.value("MULTIPACKET"),
-            extra_length: args.value("EXTRA_LENGTH"),
+            unit: Unit {
+                bytes,
+                ip_bytes: args.value("IP_BYTES"),
+                multipacket: args.value("MULTIPACKET"),
+                extra_length: args.value("EXTRA_LENGTH"),
+            },
             mask: args.value("MASK"),
             texts: [limit(args, "AGGREGATE"), limit(args, "COUNT")],
             banner: args.get("BANNER").map_or(String::new(), |text: String| with_end(&text)),
@@ -166,11 +168,36 @@ fn with_end(text: &str) -> String {
     }
 }
 
-struct AggregateCounter {
+/// The unit of counts: packets, or bytes if `bytes` is true, and the annotations that are added.
+#[derive(Clone, Copy)]
+struct Unit {
     bytes: bool,
     ip_bytes: bool,
     multipacket: bool,
     extra_length: bool,
+}
+
+impl Unit {
+    /// Returns the number that a packet adds to the count of its aggregate: packets, or bytes if `bytes` is
+    /// true.
+    fn amount(self, packet: &Packet) -> u32 {
+        let annotations = packet.annotations();
+        let extra = if self.multipacket { annotations.u32(Annotations::EXTRA_PACKETS) } else { 0 };
+        if !self.bytes {
+            return extra.wrapping_add(1);
+        }
+        let mut length = packet.len() as u32;
+        if self.ip_bytes {
+            let before = packet.offset(Base::Network).unwrap_or(0);
+            length = packet.len().saturating_add_signed(-before) as u32;
+        }
+        let more = if self.extra_length { annotations.u32(Annotations::EXTRA_LENGTH) } else { 0 };
+        length.wrapping_add(more)
+    }
+}
+
+struct AggregateCounter {
+    unit: Unit,
     mask: u32,
     /// The handler calls at a number of aggregates and at a total count, as configured. The texts are parsed
     /// and removed in `initialize`, when all elements are known.
@@ -196,23 +223,6 @@ impl AggregateCounter {
         self.counts = self.counts.reaggregated();
         // Each old aggregate has added 1 to a new count, so the new total is the old number of aggregates.
         self.total = self.counts.total();
-    }
-
-    /// Returns the number that a packet adds to the count of its aggregate: packets, or bytes if `bytes` is
-    /// true.
-    fn amount(&self, packet: &Packet) -> u32 {
-        let annotations = packet.annotations();
-        let extra = if self.multipacket { annotations.u32(Annotations::EXTRA_PACKETS) } else { 0 };
-        if !self.bytes {
-            return extra.wrapping_add(1);
-        }
-        let mut length = packet.len() as u32;
-        if self.ip_bytes {
-            let before = packet.offset(Base::Network).unwrap_or(0);
-            length = packet.len().saturating_add_signed(-before) as u32;
-        }
-        let more = if self.extra_length { annotations.u32(Annotations::EXTRA_LENGTH) } else { 0 };
-        length.wrapping_add(more)
     }
 
     fn has_triggers(&self) -> bool {
@@ -241,7 +251,7 @@ impl AggregateCounter {
         if !self.active {
             return false;
         }
-        let amount = self.amount(packet);
+        let amount = self.unit.amount(packet);
         if !self.counts.contains(aggregate) {
             if self.frozen || known_only {
                 return false;
@@ -265,6 +275,23 @@ impl AggregateCounter {
             self.call(cx, &call);
         }
         true
+    }
+
+    /// Counts consecutive packets of one aggregate, as [`count`](Self::count) does, if no handler call waits
+    /// for a count. Once the aggregate is in the table, it need not be looked up again.
+    fn count_all(&mut self, cx: &mut Cx<'_>, packets: &[Packet], known_only: bool) {
+        let mut rest = packets;
+        while let Some((first, others)) = rest.split_first() {
+            let (unit, aggregate) = (self.unit, aggregate_of(first) & self.mask);
+            let amounts = rest.iter().map(|packet| unit.amount(packet));
+            let sum = if self.active { self.counts.add_all(aggregate, amounts) } else { Some(0) };
+            if let Some(sum) = sum {
+                self.total += sum;
+                return;
+            }
+            self.count(cx, first, known_only);
+            rest = others;
+        }
     }
 
     fn show(cx: &Cx<'_>, trigger: Option<&Trigger>) -> String {
@@ -334,8 +361,11 @@ impl Element for AggregateCounter {
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         if !self.sides && !self.has_triggers() {
-            for packet in batch.iter() {
-                self.count(cx, packet, port == 1);
+            let mask = self.mask;
+            let are_same =
+                |one: &Packet, other: &Packet| (aggregate_of(one) ^ aggregate_of(other)) & mask == 0;
+            for packets in batch.chunk_by(are_same) {
+                self.count_all(cx, packets, port == 1);
             }
             return Some(batch);
         }
@@ -357,7 +387,7 @@ impl Element for AggregateCounter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let settings = (self.bytes, self.ip_bytes, self.mask);
+        let settings = (self.unit.bytes, self.unit.ip_bytes, self.mask);
         let spent = [Trigger::spent(&self.on_aggregates), Trigger::spent(&self.on_count)];
         let stopped = (self.frozen, self.active);
         Some(Box::new((settings, self.counts.take(), self.total, self.overflows, spent, stopped)))
@@ -368,7 +398,7 @@ impl Element for AggregateCounter {
         let (total, overflows, stopped);
         (settings, counts, total, overflows, spent, stopped) =
             *state.downcast().map_err(|_| "the state of another class")?;
-        if settings != (self.bytes, self.ip_bytes, self.mask) {
+        if settings != (self.unit.bytes, self.unit.ip_bytes, self.mask) {
             return Err("it counts something else now".into());
         }
         self.counts.fill(counts);

@@ -52,11 +52,18 @@ impl Counts {
 
     pub(super) fn add(&mut self, aggregate: u32, amount: u32) {
         if amount > 0 {
-            let count = self.counts.entry(aggregate).or_insert(0);
-            // A count that overflows to zero becomes 1, because zero would mean that the aggregate is not
-            // in the table.
-            *count = count.wrapping_add(amount).max(1);
+            add_to(self.counts.entry(aggregate).or_insert(0), amount);
         }
+    }
+
+    /// Adds amounts to the count of an aggregate, one after the other, as [`add`](Self::add) does. Returns
+    /// their sum, or `None` if the aggregate is not in the table.
+    pub(super) fn add_all(&mut self, aggregate: u32, amounts: impl Iterator<Item = u32>) -> Option<u64> {
+        let count = self.counts.get_mut(&aggregate)?;
+        Some(amounts.fold(0, |sum, amount| {
+            add_to(count, amount);
+            sum + u64::from(amount)
+        }))
     }
 
     /// Removes and returns all counts, for a table that continues with them.
@@ -117,6 +124,12 @@ impl Counts {
         }
         text.into_bytes()
     }
+}
+
+/// Adds an amount to a count in the table. A count that overflows to zero becomes 1, because zero would mean
+/// that the aggregate is not in the table.
+fn add_to(count: &mut u32, amount: u32) {
+    *count = count.wrapping_add(amount).max(1);
 }
 
 #[cfg(test)]

@@ -443,9 +443,7 @@ impl Element for ArpQuerier {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         let output = self.query_output;
         if port == 0 {
-            self.with(cx, |desk, cx, table| {
-                batch.replace_each(|packet| desk.take(cx, table, output, packet));
-            });
+            self.with(cx, |desk, cx, table| desk.take_all(cx, table, output, &mut batch));
             return Some(batch);
         }
         self.with(cx, |desk, cx, table| {

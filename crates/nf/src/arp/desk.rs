@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
-use element::{Cx, DropReason, Packet, Timestamp};
+use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use wire::{LinkType, MacAddr, arp, ether_type, ethernet};
 
 use super::table::{self, Table, Waiters};
@@ -48,51 +48,69 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Adds an Ethernet header to an IPv4 packet. Returns false, and leaves the packet unchanged, if there
-    /// is no headroom.
+    /// Returns the Ethernet header of IPv4 packets of this host to `destination`.
     #[inline]
-    fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
-        let ether_type = ether_type::IPV4.into();
-        encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
+    fn header(&self, destination: MacAddr) -> ethernet::Header {
+        ethernet::Header { destination, source: self.mac, ether_type: ether_type::IPV4.into() }
     }
 
-    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
-    /// broadcast or multicast address. Otherwise lets it wait or drops it, and returns `None`. Also drops
-    /// packets without headroom, and all packets while this host has no address. Sends queries by `output`.
+    /// Handles the packets of a batch on input 0. A packet gets an Ethernet header if its next hop is known,
+    /// or is a broadcast or multicast address. Otherwise the packet leaves the batch, and waits or is
+    /// dropped. Packets without headroom are also dropped, and all packets while this host has no address.
+    /// Sends queries by `output`. Consecutive packets with the same next hop are looked up once.
     #[inline]
-    pub(super) fn take(
+    pub(super) fn take_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, batch: &mut Batch) {
+        if self.ip.is_unspecified() {
+            self.drops += batch.len() as u64;
+            batch.drain().for_each(|packet| cx.drop(packet, DropReason::Inactive));
+            return;
+        }
+        // The address and the header of the packet before, if another look-up at the same time would have
+        // the same result and no effect.
+        let mut before: Option<(u32, ethernet::Header)> = None;
+        batch.replace_each(|mut packet| {
+            let address = u32::from_be_bytes(packet.destination());
+            let header = match before {
+                Some((same, header)) if same == address => header,
+                _ => {
+                    let Some((header, is_lasting)) = self.find(cx, table, output, &packet, address) else {
+                        // A packet that waits may cause the table to remove entries.
+                        before = None;
+                        self.wait(cx, table, output, packet, address);
+                        return None;
+                    };
+                    before = is_lasting.then_some((address, header));
+                    header
+                }
+            };
+            match encapsulate(&mut packet, &header) {
+                true => Some(packet),
+                false => self.refuse(cx, packet, DropReason::NoHeadroom),
+            }
+        });
+    }
+
+    /// Returns the Ethernet header for the next hop `address` of a packet, if the next hop is known, or is a
+    /// broadcast or multicast address. Sends a query about a known next hop if it is time for one. The second
+    /// value is true if no query was sent, so that a further look-up at the same time sends none either.
+    #[inline]
+    fn find(
         &mut self,
         cx: &mut Cx<'_>,
         table: &mut Table,
         output: usize,
-        mut packet: Packet,
-    ) -> Option<Packet> {
-        if self.ip.is_unspecified() {
-            return self.refuse(cx, packet, DropReason::Inactive);
-        }
-        let address = u32::from_be_bytes(packet.destination());
-        let now = table::now(cx);
-        let destination = match table.look_up(address, now, self.poll_timeout) {
-            Some((mac, asks)) => {
-                if asks {
-                    let everybody = self.polls_by_broadcast || table.must_broadcast(address);
-                    let to = if everybody { MacAddr::BROADCAST } else { mac };
-                    self.ask(cx, output, &packet, address, to);
-                }
-                mac
-            }
-            None => match self.without_query(address) {
-                Some(mac) => mac,
-                None => {
-                    self.wait(cx, table, output, packet, address);
-                    return None;
-                }
-            },
+        packet: &Packet,
+        address: u32,
+    ) -> Option<(ethernet::Header, bool)> {
+        let Some((mac, asks)) = table.look_up(address, table::now(cx), self.poll_timeout) else {
+            return self.without_query(address).map(|mac| (self.header(mac), true));
         };
-        match self.encapsulate(&mut packet, destination) {
-            true => Some(packet),
-            false => self.refuse(cx, packet, DropReason::NoHeadroom),
+        if asks {
+            let everybody = self.polls_by_broadcast || table.must_broadcast(address);
+            let to = if everybody { MacAddr::BROADCAST } else { mac };
+            self.ask(cx, output, packet, address, to);
         }
+        Some((self.header(mac), !asks))
     }
 
     #[cold]
@@ -125,7 +143,7 @@ impl Desk {
         }
         // The header is added now, so that a lack of headroom is noticed; its addresses are written when
         // the packet leaves.
-        if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
+        if !encapsulate(&mut packet, &self.header(MacAddr::BROADCAST)) {
             self.refuse(cx, packet, DropReason::NoHeadroom);
             return;
         }

@@ -2,6 +2,7 @@
 //! connections. The table keeps later packets of a flow at the flow's server.
 
 mod handover;
+mod phase;
 mod save;
 
 use std::any::Any;
@@ -9,13 +10,15 @@ use std::fmt::{Display, Write as _};
 
 use element::args::{ArgType, Args, read_value};
 use element::class::{ArgInfo, join};
-use element::effects::{Depends, Effects, Field, State, StateAccess};
+use element::effects::{Depends, Effects, Field, State, StateAccess, Support};
+use element::runs::{RunList, Runs};
 use element::{
-    Base, Batch, Cx, Damaged, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter, Timestamp,
+    Base, Batch, Cx, Damaged, DropReason, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter,
+    Timestamp,
 };
 use flow::{FiveTupleKey, FlowId};
 use packet::{Annotations, BATCH_CAPACITY};
-use wire::{FiveTuple, ipv6, tcp::flags};
+use wire::{FiveTuple, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
 use super::elsewhere::{Board, CLOSING, ForeignFlows};
@@ -24,7 +27,9 @@ use super::slots::Slots;
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
+use crate::sorting::{Fate, Sorter};
 use handover::Kept;
+use phase::{Phase, open_length};
 
 pub(super) use save::FORM;
 
@@ -50,15 +55,25 @@ pub(super) trait Delivery: Send + 'static {
     /// taken.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// Handles a batch, from which the packets that other workers have to process were removed and sent to
-    /// these workers: see [`Element::push`].
-    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
+    /// The decision about packets without a flow.
+    const WITHOUT_FLOW: Fate;
+
+    /// Returns the flow of a packet; `None` if it has none. All packets of a run have the same flow.
+    fn flow(packet: &Packet) -> Option<FiveTuple>;
+
+    /// Returns the flow of the packet that is quoted in an ICMP error; `None` for other packets.
+    fn about(packet: &Packet) -> Option<FiveTuple>;
+
+    /// Changes a packet so that it goes to the server at `place`, and returns the output by which it leaves,
+    /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server.
+    fn deliver(packet: &mut Packet, place: &Self::Place, is_error: bool) -> Fate;
 }
 
 /// A load balancer as an element: the common part of load balancers, and the part of this class.
 pub(super) struct Balancing<D: Delivery> {
     balancer: Balancer<D::Place>,
     delivery: D,
+    sorter: Sorter,
 }
 
 /// Builds a load balancer with servers at `places`.
@@ -75,8 +90,9 @@ pub(super) fn build<D: Delivery>(
     // of it.
     args.finish()?;
     let board = Board::of(args)?;
+    let sorter = Sorter::new(args.outputs());
     match Balancer::new(settings, places, board) {
-        Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery })),
+        Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery, sorter })),
         Err(error) => {
             args.error(error);
             Err(Invalid)
@@ -103,7 +119,13 @@ impl<D: Delivery> Element for Balancing<D> {
             let is_slot = |slot| self.balancer.slots.server(slot).is_some();
             self.balancer.elsewhere.handle(cx, board, is_slot, port, &mut batch);
         }
-        let rest = self.delivery.push(cx, &mut self.balancer, batch);
+        let mut runs = Runs::default();
+        cx.find_runs(&mut batch, &mut runs);
+        match runs.as_singles() {
+            Some(singles) => self.balance(&mut batch, &singles, cx.now()),
+            None => self.balance(&mut batch, &runs, cx.now()),
+        }
+        let rest = self.sorter.send_noted(cx, batch);
         self.balancer.expire(cx.now(), packets);
         rest
     }
@@ -157,6 +179,46 @@ impl<D: Delivery> Balancing<D> {
         }),
     ];
 
+    /// Balances the packets of a batch with these runs, and notes the output or drop reason of each packet in
+    /// the sorter.
+    #[inline(always)]
+    fn balance(&mut self, batch: &mut Batch, runs: &impl RunList, now: Timestamp) {
+        let Balancing { balancer, sorter, .. } = self;
+        sorter.begin();
+        balancer.look_up(runs.of(batch, 0).filter_map(<[_]>::first), D::flow, D::about);
+        let mut first = 0;
+        for (number, run) in runs.of_mut(batch, 0).enumerate() {
+            let Some(known) = balancer.flows.known(number) else {
+                sorter.note(D::WITHOUT_FLOW, run.len());
+                first += run.len();
+                continue;
+            };
+            let is_error = balancer.is_error(number);
+            let mut rest = run;
+            while let Some(packet) = rest.first() {
+                let served = balancer.serve(&known, is_error, first, packet, now);
+                let count = match served {
+                    Some(Served { is_open: true, .. }) if rest.len() > 1 => {
+                        open_length(rest, &known.key.tuple())
+                    }
+                    _ => 1,
+                };
+                let (packets, others) = rest.split_at_mut(count);
+                match served.and_then(|served| balancer.charge(served.server, packets)) {
+                    Some(place) => packets
+                        .iter_mut()
+                        .for_each(|packet| sorter.note(D::deliver(packet, &place, is_error), 1)),
+                    None => sorter.note(Fate::Drop(DropReason::NotConnected), packets.len()),
+                }
+                // The other packets of the run may go to another server, and then do not belong to its flow
+                // any more.
+                others.iter_mut().for_each(|packet| packet.set_run(0));
+                first += packets.len();
+                rest = others;
+            }
+        }
+    }
+
     /// Removes expired connections, and returns the balancer.
     fn current(&mut self, cx: &Cx<'_>) -> &Balancer<D::Place> {
         self.delivery.hear(&mut self.balancer);
@@ -198,45 +260,13 @@ struct Connection {
 
 const NO_CONNECTION: Connection = Connection { id: None, slot: 0, phase: Phase::Open };
 
-/// The phase of a TCP connection, as far as the balancer knows it; other flows are always open. Packets
-/// from servers do not pass the balancer, so it may not be notified of their FIN and RST.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Open,
-    /// The client has sent FIN. The server may still send for any length of time.
-    ClientClosed,
-    /// The server has sent FIN. The client may still send.
-    ServerClosed,
-    /// Both sides have sent FIN, or one has sent RST. The entry remains for late packets.
-    Over,
-}
-
-impl Phase {
-    /// Returns the phase after a packet of the client; `seen` are its TCP flags.
-    #[inline]
-    fn after(self, seen: u8, packet: &Packet) -> Phase {
-        if seen & flags::RST != 0 {
-            Phase::Over
-        } else if seen & flags::FIN != 0 {
-            self.closed_by(Phase::ClientClosed)
-        } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
-            // A client that sends data after FIN or RST continues the connection: the server cannot have
-            // accepted the FIN or RST.
-            Phase::Open
-        } else {
-            self
-        }
-    }
-
-    /// Returns the phase after a segment of the server; `seen` are its TCP flags, which include FIN or RST.
-    fn after_server(self, seen: u8) -> Phase {
-        if seen & flags::RST != 0 { Phase::Over } else { self.closed_by(Phase::ServerClosed) }
-    }
-
-    /// Returns the phase after a FIN; `alone` is the phase if only this side has sent FIN.
-    fn closed_by(self, alone: Phase) -> Phase {
-        if self == Phase::Open || self == alone { alone } else { Phase::Over }
-    }
+/// The server for a packet of a flow. `is_open` is true if the table has the connection and the connection is
+/// open: packets of the flow that come at the same time then go to this server, too, and change nothing but
+/// its load, until a packet closes the connection.
+#[derive(Clone, Copy)]
+struct Served {
+    server: u16,
+    is_open: bool,
 }
 
 /// The arguments of a balancer, which do not change while it runs. `half_closed` and `done` are FIN_TIMEOUT
@@ -299,8 +329,8 @@ pub(super) struct Balancer<P> {
     /// The last time when the table of connections had no room for a new connection; `None` if this has not
     /// happened.
     full: Option<Timestamp>,
-    /// For each packet of the current batch: true if it is an ICMP error. The flow that was looked up is
-    /// then that of the packet quoted in it.
+    /// For each run of the current batch: true if its only packet is an ICMP error. The flow that was looked
+    /// up is then that of the packet quoted in it.
     errors: Vec<bool>,
     /// The board that shows connections to other workers; `None` if each flow comes to one worker.
     board: Option<Board>,
@@ -309,23 +339,6 @@ pub(super) struct Balancer<P> {
     /// A buffer for connections that were idle at this worker, but had packets at other workers. They are put
     /// back into the table after a search for idle connections.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
-}
-
-/// True if a TCP segment has data. Padding of the link after the end of the IP packet does not count.
-#[cold]
-fn has_payload(packet: &Packet) -> bool {
-    let start = || {
-        let offset = packet.header(Base::Transport)?.get(12)? >> 4;
-        Some(packet.offset(Base::Transport)? + isize::from(offset) * 4)
-    };
-    let end = || {
-        let ip = packet.header(Base::Network)?;
-        let number = |at: usize| Some(usize::from(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?])));
-        let length = if ip.first()? >> 4 == 6 { number(4)? + ipv6::Header::LEN } else { number(2)? };
-        Some(packet.offset(Base::Network)? + length as isize)
-    };
-    let length = packet.len() as isize;
-    start().is_some_and(|start| start < end().unwrap_or(length).min(length))
 }
 
 impl<P: Place> Balancer<P> {
@@ -408,62 +421,70 @@ impl<P: Place> Balancer<P> {
         choice.pick(key, aggregate, load, is_remembered, now)
     }
 
-    /// Looks up the flows of all packets of a batch. `about` returns the flow of the packet quoted in an
-    /// ICMP error, and `None` for other packets; their flow is that of `locate`.
+    /// Looks up the flows of the first packets of all runs of a batch. `about` returns the flow of the packet
+    /// quoted in an ICMP error, and `None` for other packets; their flow is that of `locate`.
     #[inline]
-    pub(super) fn look_up(
+    fn look_up<'p>(
         &mut self,
-        batch: &Batch,
+        packets: impl Iterator<Item = &'p Packet>,
         locate: impl Fn(&Packet) -> Option<FiveTuple>,
         about: impl Fn(&Packet) -> Option<FiveTuple>,
     ) {
         let errors = &mut self.errors;
         errors.clear();
-        self.flows.look_up(batch.iter(), false, |packet| {
+        self.flows.look_up(packets, false, |packet| {
             let about = about(packet);
             errors.push(about.is_some());
             about.or_else(|| locate(packet))
         });
     }
 
-    /// True if the packet at this index of the batch is an ICMP error about the flow that was looked up.
+    /// True if the only packet of the run with this index is an ICMP error about the flow that was looked up.
     #[inline]
-    pub(super) fn is_error(&self, place: usize) -> bool {
-        self.errors.get(place).is_some_and(|&is_error| is_error)
+    fn is_error(&self, run: usize) -> bool {
+        self.errors.get(run).is_some_and(|&is_error| is_error)
     }
 
-    /// True if a flow was found for the packet at this index of the batch, so that it can be balanced.
-    #[inline]
-    pub(super) fn has_flow(&self, place: usize) -> bool {
-        self.flows.known(place).is_some()
-    }
-
-    /// Returns the number of the server for the packet at this index of the batch, and counts the packet as
-    /// its load. A packet of a new flow opens a connection if the table has room, unless the packet is an
-    /// ICMP error. Returns `None` if the packet has no flow, or if no server is active for a new flow.
-    #[inline]
-    pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
-        let known = self.flows.known(place)?;
-        let server = match self.is_error(place) {
+    /// Returns the server for a packet of the flow `known`, with index `place` in the batch. A packet of a
+    /// new flow opens a connection if the table has room, unless the packet is an ICMP error. Returns `None`
+    /// if no server is active for a new flow.
+    #[inline(always)]
+    fn serve(
+        &mut self,
+        known: &Known,
+        is_error: bool,
+        place: usize,
+        packet: &Packet,
+        now: Timestamp,
+    ) -> Option<Served> {
+        let server = match is_error {
             _ if let Some(slot) = self.elsewhere.slot(place) => self.slots.server(slot)?,
             // An ICMP error neither opens a connection nor restarts the time-out of its flow's connection.
-            true => match self.current(&known).and_then(|(_, connection)| self.slots.server(connection.slot))
-            {
-                Some(server) => server,
-                None => self.pick(&known.key, packet, false, now)?,
-            },
-            false => {
-                let seen = tcp_flags(packet, &known.key.tuple());
-                match self.find(&known, packet, seen, now) {
+            true => {
+                match self.current(known).and_then(|(_, connection)| self.slots.server(connection.slot)) {
                     Some(server) => server,
-                    None => self.open(&known, packet, seen, now)?,
+                    None => self.pick(&known.key, packet, false, now)?,
                 }
             }
+            false => {
+                let seen = tcp_flags(packet, &known.key.tuple());
+                return match self.find(known, packet, seen, now) {
+                    Some(served) => Some(served),
+                    None => self.open(known, packet, seen, now),
+                };
+            }
         };
-        let load = &mut self.servers.get_mut(usize::from(server))?.load;
-        load.packets += 1;
-        load.bytes += packet.len() as u64;
-        Some(server)
+        Some(Served { server, is_open: false })
+    }
+
+    /// Counts packets as load of a server, and returns the server's destination; `None` if there is no such
+    /// server.
+    #[inline(always)]
+    fn charge(&mut self, server: u16, packets: &[Packet]) -> Option<P> {
+        let Server { load, place, .. } = self.servers.get_mut(usize::from(server))?;
+        load.packets += packets.len() as u64;
+        load.bytes += packets.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        Some(place.clone())
     }
 
     /// Returns the id and the state of a flow's connection; `None` if it has none.
@@ -479,8 +500,8 @@ impl<P: Place> Balancer<P> {
     /// Returns the server of a packet's connection, updates its phase, and restarts its time-out. Removes the
     /// connection and returns `None` if it has expired, if its server is not in the balancer's list any more,
     /// or if the packet is a SYN that opens a new connection after a close.
-    #[inline]
-    fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
+    #[inline(always)]
+    fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<Served> {
         let (id, connection) = self.current(known)?;
         let is_late = self.is_late(&known.key, id, connection, now)?;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
@@ -497,7 +518,7 @@ impl<P: Place> Balancer<P> {
             }
         }
         self.flows.table.touch(id, self.seen(phase, now));
-        server
+        Some(Served { server: server?, is_open: phase == Phase::Open })
     }
 
     /// Updates the phase of the connection of the flow `key`, which a server has closed at the time `at`.
@@ -557,7 +578,8 @@ impl<P: Place> Balancer<P> {
 
     /// Chooses a server for the first packet of a flow, and adds the connection to the table if there is
     /// room. Returns `None` if no server is active.
-    fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
+    #[inline(never)]
+    fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<Served> {
         if self.choice.len() == 0 {
             return None;
         }
@@ -576,14 +598,16 @@ impl<P: Place> Balancer<P> {
         // after that, a flow that seems new may be such a flow. The hash then gives it the same server.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
+        let mut served = Served { server, is_open: false };
         if let (Ok(inserted), Some(slot)) = (inserted, self.slots.slot(server)) {
             let id = inserted.id();
             self.remember(Connection { id: Some(id), slot, phase }, id);
             if let Some(board) = &mut self.board {
                 board.show(&known.key, &shown(slot, phase), now);
             }
+            served.is_open = phase == Phase::Open;
         }
-        Some(server)
+        Some(served)
     }
 
     /// Stores the connection at the index of its id, and counts it for its server.
@@ -704,7 +728,8 @@ impl<P: Place> Balancer<P> {
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state =
             State { table: "connections", key, both_directions: false, access: StateAccess::Connection };
-        let effects = Effects { state: vec![state], finds_state: true, ..effects };
+        let support = Support { finds_runs: true, ..effects.support };
+        let effects = Effects { state: vec![state], finds_state: true, support, ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
         match self.settings.rule.mode.counts() {
             true => effects.depending_on(Depends::Counter),

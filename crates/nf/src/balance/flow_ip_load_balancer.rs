@@ -96,15 +96,16 @@ use element::class::{ArgInfo, ConfigurePhase, join};
 use element::effects::{
     Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, StatePart, manual};
+use element::{Base, Class, DropReason, Effects, Invalid, Packet, StatePart, manual};
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use super::headers::marked;
 use super::notices::{self, Notice, Notices};
-use crate::editing::{each, needs, pure, when, within};
+use crate::editing::{needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
 use crate::quotation::{Behind, Quotation};
+use crate::sorting::Fate;
 
 static ARGS: [ArgInfo; 13] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
@@ -259,26 +260,25 @@ impl Delivery for ToAddress {
         }
     }
 
-    fn push(
-        &mut self,
-        cx: &mut Cx<'_>,
-        balancer: &mut Balancer<Ipv4Addr>,
-        mut batch: Batch,
-    ) -> Option<Batch> {
-        let now = cx.now();
-        balancer.look_up(&batch, marked, about);
-        let mut places = 0..;
-        each(cx, &mut batch, |packet| {
-            let place =
-                places.next().filter(|&place| balancer.has_flow(place)).ok_or(DropReason::NoHeader)?;
-            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
-            let address = balancer.place(server).ok_or(DropReason::NotConnected)?.octets();
-            packet.set_destination(address);
-            if balancer.is_error(place) {
-                requote(packet, |quotation| (u32::from_be_bytes(address), quotation.destination));
-            }
-            store(packet, address, false)
-        });
-        Some(batch)
+    const WITHOUT_FLOW: Fate = Fate::Drop(DropReason::NoHeader);
+
+    #[inline]
+    fn flow(packet: &Packet) -> Option<FiveTuple> {
+        marked(packet)
+    }
+
+    #[inline]
+    fn about(packet: &Packet) -> Option<FiveTuple> {
+        about(packet)
+    }
+
+    #[inline]
+    fn deliver(packet: &mut Packet, server: &Ipv4Addr, is_error: bool) -> Fate {
+        let address = server.octets();
+        packet.set_destination(address);
+        if is_error {
+            requote(packet, |quotation| (u32::from_be_bytes(address), quotation.destination));
+        }
+        store(packet, address, false).map_or_else(Fate::Drop, |()| Fate::Output(0))
     }
 }

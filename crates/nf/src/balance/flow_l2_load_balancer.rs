@@ -63,11 +63,12 @@ use classify::IntervalSet;
 use element::class::{ArgInfo, join};
 use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, StatePart, manual};
-use wire::MacAddr;
+use element::{Base, Class, DropReason, Effects, Packet, StatePart, manual};
+use wire::{FiveTuple, MacAddr};
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
-use crate::editing::{bytes, each, is_marked, when};
+use crate::editing::{bytes, is_marked, when};
+use crate::sorting::Fate;
 
 static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
@@ -128,18 +129,25 @@ impl Delivery for ToFrame {
         balancer.declare(Effects::cases(cases), READS.to_vec())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {
-        let now = cx.now();
-        balancer.look_up(&batch, five_tuple, flow_of_error);
-        let mut places = 0..;
-        each(cx, &mut batch, |packet| {
-            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else { return Ok(()) };
-            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
-            let address = balancer.place(server).ok_or(DropReason::NotConnected)?;
-            let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
-            *packet.header_chunk_mut(base).ok_or(DropReason::TooShort)? = address.0;
-            Ok(())
-        });
-        Some(batch)
+    const WITHOUT_FLOW: Fate = Fate::Output(0);
+
+    #[inline]
+    fn flow(packet: &Packet) -> Option<FiveTuple> {
+        five_tuple(packet)
+    }
+
+    #[inline]
+    fn about(packet: &Packet) -> Option<FiveTuple> {
+        flow_of_error(packet)
+    }
+
+    #[inline]
+    fn deliver(packet: &mut Packet, server: &MacAddr, _is_error: bool) -> Fate {
+        let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
+        let Some(destination) = packet.header_chunk_mut(base) else {
+            return Fate::Drop(DropReason::TooShort);
+        };
+        *destination = server.0;
+        Fate::Output(0)
     }
 }

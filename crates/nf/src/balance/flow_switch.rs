@@ -64,11 +64,12 @@ use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
-use element::{Batch, Class, Cx, DropReason, Effects, StatePart, manual};
+use element::{Class, DropReason, Effects, Packet, StatePart, manual};
+use wire::FiveTuple;
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::when;
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::Fate;
 
 static ARGS: [ArgInfo; 11] = balancer::ARGS;
 
@@ -97,7 +98,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let settings = Settings::read(args);
         let outputs = args.outputs();
-        balancer::build(args, settings, (0..outputs).map(Output).collect(), Outputs(Sorter::new(outputs)))
+        balancer::build(args, settings, (0..outputs).map(Output).collect(), Outputs { outputs })
     },
     ..Class::DEFAULT
 };
@@ -128,7 +129,9 @@ impl Place for Output {
 }
 
 /// The part of a load balancer that sends packets to the output of their flow.
-struct Outputs(Sorter);
+struct Outputs {
+    outputs: usize,
+}
 
 impl Delivery for Outputs {
     type Place = Output;
@@ -136,28 +139,31 @@ impl Delivery for Outputs {
     fn effects(&self, balancer: &Balancer<Output>) -> Effects {
         let mut reads = READS.to_vec();
         reads.extend(balancer.reads());
-        let outputs = self.0.outputs();
         let mut cases = vec![
             when("not IP", &READS, Target::Output(0)),
             when("no output is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];
-        if outputs > 1 {
+        if self.outputs > 1 {
             cases.push(when("choice of output", &reads, Target::SomeOutput));
         }
         cases.push(Case::new(Filter::TRUE, Target::Output(0)));
         balancer.declare(Effects::cases(cases), READS.to_vec())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {
-        let now = cx.now();
-        balancer.look_up(&batch, five_tuple, flow_of_error);
-        let mut places = 0..;
-        self.0.send(cx, batch, |_, packet| {
-            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else {
-                return Fate::Output(0);
-            };
-            let server = balancer.server(place, packet, now);
-            server.map_or(Fate::Drop(DropReason::NotConnected), |server| Fate::Output(server.into()))
-        })
+    const WITHOUT_FLOW: Fate = Fate::Output(0);
+
+    #[inline]
+    fn flow(packet: &Packet) -> Option<FiveTuple> {
+        five_tuple(packet)
+    }
+
+    #[inline]
+    fn about(packet: &Packet) -> Option<FiveTuple> {
+        flow_of_error(packet)
+    }
+
+    #[inline]
+    fn deliver(_packet: &mut Packet, &Output(output): &Output, _is_error: bool) -> Fate {
+        Fate::Output(output)
     }
 }

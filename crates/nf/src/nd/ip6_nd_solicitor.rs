@@ -238,12 +238,29 @@ impl Ip6NdSolicitor {
 
     /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
     /// multicast address. Otherwise lets it wait or drops it, and returns `None`. A packet without room for
-    /// the header is dropped.
-    fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+    /// the header is dropped. `before` has the next hop of the packet before and its Ethernet address, if
+    /// another look-up at the same time would have the same result and no effect; it is `None` for the first
+    /// packet of a batch.
+    #[inline]
+    fn take(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut packet: Packet,
+        before: &mut Option<(u128, MacAddr)>,
+    ) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
-        let Some(mac) = self.find(cx, address, packet.time()) else {
-            self.wait(cx, packet, address);
-            return None;
+        let mac = match *before {
+            Some((same, mac)) if same == address => mac,
+            _ => {
+                let Some((mac, is_lasting)) = self.find(cx, address, packet.time()) else {
+                    // A packet that waits may cause the table to remove entries.
+                    *before = None;
+                    self.wait(cx, packet, address);
+                    return None;
+                };
+                *before = is_lasting.then_some((address, mac));
+                mac
+            }
         };
         match self.encapsulate(&mut packet, mac) {
             true => Some(packet),
@@ -254,22 +271,23 @@ impl Ip6NdSolicitor {
     /// Returns the Ethernet address of the next hop, if it is known or is a multicast address; otherwise
     /// `None`. Sends a solicitation to a known neighbour if POLL_TIMEOUT has passed since its last answer, to
     /// learn if it is still there. After three solicitations without an answer, the neighbour's entry is
-    /// removed instead. `time` is the time stamp that solicitations get.
-    fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<MacAddr> {
+    /// removed instead. `time` is the time stamp that solicitations get. The second value is true if no
+    /// solicitation was sent, so that a further look-up at the same time sends none either.
+    fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<(MacAddr, bool)> {
         let now = table::now(cx);
         if let Some((mac, asks)) = self.known.table.look_up(address, now, self.poll_timeout) {
             if !asks {
-                return Some(mac);
+                return Some((mac, true));
             }
             if self.known.table.queries(address) <= MOST_QUESTIONS {
                 self.ask(cx, address, mac, Ipv6Addr::from_bits(address), time);
-                return Some(mac);
+                return Some((mac, false));
             }
             self.known.with(cx, |table, _, waiters| table.forget(address, DropReason::OutOfTime, waiters));
             return None;
         }
         let address = Ipv6Addr::from_bits(address);
-        address.is_multicast().then(|| multicast_mac(address))
+        address.is_multicast().then(|| (multicast_mac(address), true))
     }
 
     #[cold]
@@ -511,7 +529,8 @@ impl Element for Ip6NdSolicitor {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         self.known.with(cx, |table, now, waiters| table.catch_up(now, waiters));
         if port == 0 {
-            batch.replace_each(|packet| self.take(cx, packet));
+            let mut before = None;
+            batch.replace_each(|packet| self.take(cx, packet, &mut before));
             return Some(batch);
         }
         batch.drain().for_each(|packet| self.learn(cx, packet));

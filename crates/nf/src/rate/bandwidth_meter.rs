@@ -32,7 +32,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, StateP
 use crate::ewma::{FREQUENCY, Rate};
 use crate::fixed;
 use crate::rate::RATE;
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::{Fate, send_all};
 
 /// The element class `BandwidthMeter`.
 pub static CLASS: Class = Class {
@@ -86,7 +86,7 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     }
     args.finish()?;
     let meters = rates.iter().map(|rate| (rate << SCALE) / FREQUENCY).collect();
-    Ok(Box::new(Meter { bandwidth, meters, average: Rate::default(), sorter: Sorter::new(outputs) }))
+    Ok(Box::new(Meter { bandwidth, meters, average: Rate::default() }))
 }
 
 pub(super) struct Meter {
@@ -95,7 +95,6 @@ pub(super) struct Meter {
     /// `SCALE` fractional bits like the average.
     meters: Vec<u64>,
     average: Rate<SCALE>,
-    sorter: Sorter,
 }
 
 impl Element for Meter {
@@ -111,12 +110,17 @@ impl Element for Meter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let (average, meters, bandwidth) = (&mut self.average, &self.meters, self.bandwidth);
         let lengths = cx.lengths();
-        self.sorter.send(cx, batch, |cx, packet| {
-            average.add(if bandwidth { lengths.of(packet) as u64 } else { 1 }, cx.now());
-            Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
-        })
+        let amount = match self.bandwidth {
+            true => batch.iter().map(|packet| lengths.of(packet) as u64).sum(),
+            false => batch.len() as u64,
+        };
+        // The average changes only with the time, which is the same for all packets of a batch. So all of
+        // them go to the same output.
+        self.average.add(amount, cx.now());
+        let average = self.average.average();
+        let output = self.meters.iter().take_while(|&&meter| average >= meter).count();
+        send_all(cx, batch, Fate::Output(output))
     }
 
     element::keeps!(average);

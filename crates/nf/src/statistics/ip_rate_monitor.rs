@@ -123,9 +123,9 @@ struct IpRateMonitor {
 }
 
 impl IpRateMonitor {
-    /// Adds a packet of an input to the rates of its address, unless `counts` is false. If ANNO is true,
-    /// annotates the packet with both rates of the address, unless there is no memory for them. Input 0
-    /// counts for the source address, input 1 for the destination address.
+    /// Measures a packet of an input: calls `update` with the address (the source address on input 0, the
+    /// destination address on input 1) and the packet's amount. If ANNO is true, annotates the packet with
+    /// the rates that `update` returns, unless there is no memory for them.
     ///
     /// # Errors
     /// [`DropReason::NoHeader`] if the packet has no IPv4 header.
@@ -134,14 +134,13 @@ impl IpRateMonitor {
         &mut self,
         packet: &mut Packet,
         input: usize,
-        counts: bool,
-        now: Timestamp,
+        update: impl FnOnce(&mut RateTree, u32, u64) -> Option<[u64; 2]>,
     ) -> Result<(), DropReason> {
         let header = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(header).map_err(|_| DropReason::NoHeader)?;
         let address = if input == 0 { ip.source.get() } else { ip.destination.get() };
         let amount = if self.packets { 1 } else { u64::from(ip.total_length.get()) };
-        let rates = self.tree.update(address, input, counts.then_some(amount), now);
+        let rates = update(&mut self.tree, address, amount);
         if let Some(rates) = rates.filter(|_| self.marks) {
             let [from, to] = rates.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX));
             packet.annotations_mut().set_u32(Annotations::AGGREGATE, from);
@@ -156,13 +155,18 @@ impl IpRateMonitor {
         // The two closures need the context, from which random numbers usually come. So the random numbers
         // are drawn from a separate generator.
         let mut random = if is_sure { fastrand::Rng::with_seed(0) } else { cx.random().fork() };
+        let mut same = None;
         batch.sift(
             |packet| {
                 let counts = is_sure || random.u64(..=0xffff) <= ratio;
-                self.measure(packet, input, counts, now)
+                self.measure(packet, input, |tree, address, amount| match is_sure {
+                    true => tree.update_next(&mut same, address, input, amount, now),
+                    false => tree.update(address, input, counts.then_some(amount), now),
+                })
             },
             |packet, reason| cx.drop(packet, reason),
         );
+        self.tree.add_rest(same, input, now);
     }
 }
 

@@ -78,6 +78,17 @@ pub(super) struct RateTree {
     pub(super) limit: usize,
     pub(super) used: usize,
     folded_at: Option<i64>,
+    /// The number of updates that have split a counter or removed networks, or have tried to.
+    changes: u64,
+}
+
+/// Packets of a batch, one after the other, with the same address.
+pub(super) struct Same {
+    address: u32,
+    /// The result of the update for the first of them.
+    rates: Option<[u64; 2]>,
+    /// The amount of the packets after the first, which is not yet added to the rates.
+    amount: u64,
 }
 
 /// The index of the root, the network of all addresses.
@@ -100,6 +111,7 @@ impl RateTree {
             limit,
             used: 0,
             folded_at: None,
+            changes: 0,
         };
         tree.clear();
         tree
@@ -180,13 +192,49 @@ impl RateTree {
         let rates = counter.per_second();
         let is_much = rates.iter().any(|&rate| rate >= self.threshold);
         if is_much && level < 3 && counter.whole_until < now_epoch && self.has_room(COUNTER + NETWORK) {
+            self.changes += 1;
             self.split(network, byte(address, level), byte(address, level + 1), counter);
         }
         if now_epoch - self.folded_at.unwrap_or(now_epoch) >= FREQUENCY {
+            self.changes += 1;
             self.fold(self.threshold, now);
             self.folded_at = Some(now_epoch);
         }
         Some(rates)
+    }
+
+    /// Does the same as [`update`](Self::update) for the next packet of a batch, all of whose packets have the
+    /// same direction and time. Packets with the same address as the packet before are updated together, if
+    /// that packet has not changed the tree: they get the same rates, and only their amounts are added.
+    /// `same` is `None` for the first packet, and goes to [`add_rest`](Self::add_rest) after the last.
+    #[inline]
+    pub(super) fn update_next(
+        &mut self,
+        same: &mut Option<Same>,
+        address: u32,
+        direction: usize,
+        amount: u64,
+        now: Timestamp,
+    ) -> Option<[u64; 2]> {
+        if let Some(same) = same
+            && same.address == address
+        {
+            same.amount += amount;
+            return same.rates;
+        }
+        self.add_rest(same.take(), direction, now);
+        let changes = self.changes;
+        let rates = self.update(address, direction, Some(amount), now);
+        *same = (self.changes == changes).then_some(Same { address, rates, amount: 0 });
+        rates
+    }
+
+    /// Adds the amounts that [`update_next`](Self::update_next) has collected to the rates.
+    #[inline]
+    pub(super) fn add_rest(&mut self, same: Option<Same>, direction: usize, now: Timestamp) {
+        if let Some(Same { address, amount: amount @ 1.., .. }) = same {
+            self.update(address, direction, Some(amount), now);
+        }
     }
 
     /// Splits the counter for `byte` of a network: adds a network with counters for the next byte of
@@ -348,6 +396,9 @@ impl RateTree {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     // A counter has at most twice the size with which it counts towards the limit, without lists and spare
     // room; a network has at most that size.
     const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Network>() <= NETWORK);
@@ -411,5 +462,36 @@ mod tests {
         assert_eq!(tree.update(ip("7.0.0.1"), 0, Some(1), Timestamp(START + 14_000_000_000)), None);
         tree.clear();
         assert_eq!(tree.used, NETWORK);
+    }
+
+    proptest! {
+        /// Packets of batches, each with packets of a few addresses in runs, give the same rates and the same
+        /// tree as packets that are updated one by one.
+        #[test]
+        fn packets_with_one_address_are_updated_together(
+            batches in vec((0i64..40_000_000, 0usize..2, vec((0u32..6, 0u64..2000, 1usize..9), 1..6)), 1..200),
+            (threshold, limit) in (0u64..20_000, prop_oneof![Just(0usize), Just(8_000)]),
+        ) {
+            let addresses = ["1.1.1.1", "1.1.1.2", "1.1.2.1", "1.2.1.1", "2.1.1.1", "2.1.1.1"].map(ip);
+            let [mut singly, mut together] = [(); 2].map(|()| RateTree::new(threshold, limit));
+            let mut now = START;
+            for (pause, direction, runs) in batches {
+                now += pause;
+                let (at, mut same) = (Timestamp(now), None);
+                for (address, amount, count) in runs {
+                    let address = addresses[address as usize];
+                    for amount in (amount..).take(count) {
+                        let one = singly.update(address, direction, Some(amount), at);
+                        let other = together.update_next(&mut same, address, direction, amount, at);
+                        prop_assert_eq!(one, other);
+                    }
+                }
+                together.add_rest(same, direction, at);
+                prop_assert_eq!(singly.used, together.used);
+            }
+            prop_assert_eq!(singly.show(Timestamp(now)), together.show(Timestamp(now)));
+            let later = Timestamp(now + 10_000_000);
+            prop_assert_eq!(singly.show(later), together.show(later));
+        }
     }
 }

@@ -30,7 +30,7 @@ const RULES: [&str; 4] = [
 /// The chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES` stands for
 /// the rules of a filter, and `SINK` for the class and first arguments of a sink. Elements named `f` are
 /// filters, `s` are flow counters, and `n` are translators.
-const CHAINS: [&str; 12] = [
+const CHAINS: [&str; 17] = [
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> n :: IPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1) \
      -> f2 :: IPFilter(RULES) -> s :: FlowCounter -> SINK(0); n[1] -> SINK(1)",
     "MarkIPHeader(14) -> f :: IPFilter(RULES) -> s :: FlowCounter(CAPACITY 3) -> SINK(0)",
@@ -63,9 +63,22 @@ const CHAINS: [&str; 12] = [
     // addresses.
     "c :: Classifier(12/86dd, -) -> MarkIP6Header(14) -> s :: FlowCounter -> SetIPDSCP(10) -> SetIPChecksum \
      -> s2 :: FlowCounter -> SINK(0); c[1] -> MarkIPHeader(14) -> s",
+    "CheckIPHeader(14) -> l :: FlowIPLoadBalancer(VIP 10.0.1.1, DST 10.9.0.1, DST 10.9.0.2, DST 10.9.0.3) \
+     -> s :: FlowCounter -> f :: IPFilter(RULES) -> SINK(0)",
+    // The servers of connections that find no room in the table depend on the time to live, in which packets
+    // of one run differ. So packets of a run may get different servers.
+    "MarkIPHeader(14) -> AggregateIP(ip ttl) -> l :: FlowIPLoadBalancer(VIP 10.0.1.1, DST 10.9.0.1, DST 10.9.0.2, \
+     DST 10.9.0.3, LB_MODE hash_agg, CAPACITY 2) -> s :: FlowCounter -> SINK(0)",
+    "MarkIPHeader(14) -> s :: FlowCounter \
+     -> l :: FlowL2LoadBalancer(DST 2:0:0:0:9:1, DST 2:0:0:0:9:2, LB_MODE least, LST_MODE bytes, CAPACITY 3) \
+     -> s2 :: FlowCounter -> SINK(0)",
+    "CheckIPHeader(14) -> l :: FlowSwitch(LB_MODE awrr, LST_MODE packets, CAPACITY 4) -> s :: FlowCounter -> SINK(0); \
+     l[1] -> s2 :: FlowCounter -> SINK(1); l[2] -> SINK(2)",
+    "MarkIPHeader(14) -> AggregateIP(ip dst) -> g :: AggregateCounter(BYTES true, CAPACITY 2) \
+     -> b :: BandwidthMeter(100) -> SINK(0); b[1] -> SINK(1)",
 ];
 
-const HANDLERS: [&str; 8] = [
+const HANDLERS: [&str; 13] = [
     "f.rule_counts",
     "f2.rule_counts",
     "s.csv",
@@ -74,6 +87,11 @@ const HANDLERS: [&str; 8] = [
     "n.table_size",
     "n.mapping_failures",
     "n2.table_size",
+    "l.servers",
+    "l.connections",
+    "l.overflows",
+    "g.count",
+    "g.nagg",
 ];
 
 /// The fields in which a packet of a run can differ from the other packets of the same flow.
