@@ -13,8 +13,7 @@
 //!   when its oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first
 //!   slot of the ring whose list has not left.
 //! - Each packet costs constant time: one look-up of its list (several while a packet whose flow is unknown is
-//!   held). So does each list: one look-up in the memory, if flows are remembered, and one slot that is
-//!   written, read and skipped once. What is used for that grows with the number of held packets, not with
+//!   held, or flows are remembered). So does each list: one slot that is written, read and skipped once. What is used for that grows with the number of held packets, not with
 //!   the number of flows.
 //!   Ordering the flows that leave together costs one sort of these few flows, and nothing if they are
 //!   already in order.

@@ -6,8 +6,9 @@
 //! memory that is used grows with the number of values that are held, not with the number of flows: the lists
 //! of flows that hold values stay in the caches, and the list that ended last is used first.
 //!
-//! A list has one cache line, with the key of the flow and the first three values. Further values are in
-//! blocks of four ([`blocks`]).
+//! A list has one cache line, with the key of an IPv4 flow and the first three values. Further values are in
+//! blocks of four ([`blocks`]), and longer keys and what is known of remembered flows in an array beside the
+//! lists ([`More`]).
 //!
 //! Each delay class has one ring ([`delay_class`]), which is the flush list of the Reframer paper: a slot for
 //! each list of a flow of the class, in the order in which the first values of the lists arrived. A list is
@@ -43,9 +44,9 @@ pub const UNKNOWN_FLOWS: usize = 2;
 /// The rule for the order in which flows that are released together leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
-    /// The flow that has sent the fewest packets so far leaves first.
+    /// The flow of which the fewest packets were held so far leaves first.
     ShortestFlow,
-    /// The flow whose entry was opened first leaves first.
+    /// The flow that was seen first leaves first.
     OldestFlow,
     /// The flow whose oldest held packet arrived first leaves first.
     #[default]

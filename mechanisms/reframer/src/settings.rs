@@ -269,7 +269,7 @@ pub struct ReframerSettings {
     /// The length in bytes of connection ids of QUIC, by which flows are told apart; 0 if connection ids are
     /// not used.
     pub quic_id: usize,
-    /// The maximum number of flows in the flow table.
+    /// The maximum number of flows that hold packets, and of flows that are remembered, at a time.
     pub capacity: usize,
     /// The maximum number of packets that are held at a time.
     pub max_held: usize,

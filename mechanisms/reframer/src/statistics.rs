@@ -121,7 +121,7 @@ pub struct Statistics {
     pub passed: u64,
     /// The number of packets that were forwarded in pauses.
     pub paused: u64,
-    /// The number of packets that found no room in the flow table or that exceeded MAX_HELD.
+    /// The number of packets for whose flow there was no room, or that exceeded MAX_HELD.
     pub overflows: u64,
     /// The number of bursts in which the order of segments was changed.
     pub reordered: u64,
@@ -129,8 +129,8 @@ pub struct Statistics {
     pub mended: u64,
     /// The number of ACKs that were dropped in favour of later ACKs.
     pub coalesced: u64,
-    /// The number of bypassing packets whose flow held no packets, so that they left at once as a burst of
-    /// one packet.
+    /// The number of bypassing packets whose flow held no packets, and that left as a burst of one packet
+    /// because COMPRESS has to see them. Without COMPRESS, such packets count in `passed`.
     pub at_once: u64,
     /// The numbers of packets and bursts that `at_once` does not count, but that did not wait either, because
     /// the delay of their class is 0.
