@@ -7,6 +7,8 @@
 //! gives new information about its mapping nor has SYN, FIN or RST. Other packets are sent to the worker that
 //! owns their flow.
 
+use std::iter;
+
 use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;
 use packet::BATCH_CAPACITY;
@@ -22,10 +24,11 @@ use crate::boards::WINDOW;
 #[derive(Default)]
 pub(super) struct ForeignFlows {
     /// Packets of a batch whose flows belong to other workers. At the same index, `owners` has the worker
-    /// that owns the packet's flow, and `outputs` has the packet's output, or `None` if the packet must go to
-    /// the owner.
+    /// that owns the packet's flow, `keys` has the key of the flow (`NONE` for a packet that is not plain),
+    /// and `outputs` has the packet's output, or `None` if the packet must go to the owner.
     packets: Vec<Packet>,
     owners: Vec<usize>,
+    keys: Vec<Ipv4FlowKey>,
     outputs: Vec<Option<u16>>,
 }
 
@@ -53,52 +56,68 @@ impl ForeignFlows {
         input: usize,
         batch: &mut Batch,
     ) {
-        let ForeignFlows { packets, owners, outputs } = self;
+        let ForeignFlows { packets, owners, keys, outputs } = self;
         // Memory is only allocated in the first call, because the buffers then have room for a whole batch.
         packets.reserve(BATCH_CAPACITY);
         owners.reserve(BATCH_CAPACITY);
+        keys.reserve(BATCH_CAPACITY);
         outputs.reserve(BATCH_CAPACITY);
         let (me, _) = cx.worker();
+        let spaces = desk.flavour.plain_spaces(owner);
+        // Consecutive plain packets with the same key belong to one flow, whose owner is computed once.
+        let mut before = (Ipv4FlowKey::NONE, me);
         batch.sift(
-            |packet| match cx.workers().owner_of(packet) {
-                owner if owner == me => Ok(()),
-                owner => Err(owner),
+            |packet| {
+                let key = spaces.key(packet).unwrap_or(Ipv4FlowKey::NONE);
+                if key != before.0 || key == Ipv4FlowKey::NONE {
+                    before = (key, cx.workers().owner_of(packet));
+                }
+                if before.1 == me { Ok(()) } else { Err(before) }
             },
-            |mut packet, owner| {
-                // The packet leaves its run (consecutive packets of one flow). The packets are looked up one
-                // by one, and the owner may change mappings meanwhile, so packets of one run may get
-                // different mappings.
+            |mut packet, (key, owner)| {
+                // The packet leaves its run (consecutive packets of one flow). The owner may change mappings
+                // meanwhile, so packets of one run may get different mappings.
                 packet.set_run(0);
                 packets.push(packet);
                 owners.push(owner);
+                keys.push(key);
             },
         );
-        let spaces = desk.flavour.plain_spaces(owner);
-        for (packets, owners) in packets.chunks_mut(WINDOW).zip(owners.chunks(WINDOW)) {
-            let (mut keys, mut seen) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
-            for (key, packet) in keys.iter_mut().zip(&mut *packets) {
-                *key = spaces.key(packet).unwrap_or(Ipv4FlowKey::NONE);
+        let windows = packets.chunks_mut(WINDOW).zip(owners.chunks(WINDOW)).zip(keys.chunks(WINDOW));
+        for ((mut packets, owners), keys) in windows {
+            // Consecutive packets of one flow are looked up once.
+            let flows = || keys.chunk_by(|one, other| one == other);
+            let (mut firsts, mut first_owners, mut count) = ([Ipv4FlowKey::NONE; WINDOW], [me; WINDOW], 0);
+            let mut start = 0;
+            for flow in flows() {
+                (firsts[count], first_owners[count]) = (keys[start], owners[start]);
+                start += flow.len();
+                count += 1;
             }
-            board.look(owners, &keys[..packets.len()], &mut seen);
-            for (packet, seen) in packets.iter_mut().zip(seen) {
+            let mut seen = [None; WINDOW];
+            board.look(&first_owners[..count], &firsts[..count], &mut seen);
+            for (flow, seen) in flows().zip(seen) {
+                let run = packets.split_off_mut(..flow.len()).unwrap_or_default();
                 if cx.graph().uses_flow_marks() {
                     // The packet's flow mark names a flow in another worker's table, so elements downstream
                     // at this worker must not use it.
-                    packet.set_flow_mark(None);
+                    run.iter_mut().for_each(|packet| packet.set_flow_mark(None));
                 }
-                outputs.push(seen.and_then(|(id, value)| {
-                    let change = Packed(value);
-                    // If the mapping has had no packet in the current time slice, it may have expired. Only
-                    // its owner can decide that, so the packet goes to the owner.
-                    if !board.is_fresh(id, cx.now(), slice) {
-                        return None;
+                let first = outputs.len();
+                // If the mapping has had no packet in the current time slice, it may have expired. Only its
+                // owner can decide that, so the packets go to the owner.
+                if let Some((id, value)) = seen
+                    && board.is_fresh(id, cx.now(), slice)
+                {
+                    desk.change_elsewhere(run, &Packed(value), is_read, outputs);
+                    if outputs[first..].iter().any(Option::is_some) {
+                        board.note(id, cx.now());
                     }
-                    let output = desk.change_elsewhere(packet, &change, is_read)?;
-                    board.note(id, cx.now());
-                    Some(output)
-                }));
+                }
+                outputs.resize(first + run.len(), None);
             }
         }
+        keys.clear();
         owners.clear();
         let mut home = cx.batch();
         for (packet, output) in packets.drain(..).zip(outputs.drain(..)) {
@@ -113,23 +132,43 @@ impl ForeignFlows {
 }
 
 impl Translation {
-    /// Rewrites a packet by the mapping of another worker, and returns the number of its output. Returns
-    /// `None`, with the packet unchanged, if the mapping's owner must handle the packet. This is the case if
-    /// the packet would change the mapping's state or has SYN, FIN or RST. It is also the case if data are
-    /// needed that are not on the board (sequence number shifts, the reply annotation).
-    fn change_elsewhere(&self, packet: &mut Packet, packed: &Packed, is_read: bool) -> Option<u16> {
-        let (told, change) = (self.flavour.tells(packet)?, packed.unpacked());
-        let is_known = change.state.after(told) == change.state && !told.opens_or_closes();
-        if !is_known || change.state.is_shifted() || self.reply_annotation.is_some_and(|_| change.is_reply) {
-            return None;
+    /// Rewrites packets of one flow by the mapping of another worker, and adds the number of each packet's
+    /// output to `outputs`. A packet that the mapping's owner must handle stays unchanged, and has `None` in
+    /// place of the output. This is the case if the packet would change the mapping's state or has SYN, FIN
+    /// or RST. If data are needed that are not on the board (sequence number shifts, the reply annotation),
+    /// no packet is rewritten, and none need be added.
+    fn change_elsewhere(
+        &self,
+        packets: &mut [Packet],
+        packed: &Packed,
+        is_read: bool,
+        outputs: &mut Vec<Option<u16>>,
+    ) {
+        let change = packed.unpacked();
+        if change.state.is_shifted() || self.reply_annotation.is_some_and(|_| change.is_reply) {
+            return;
         }
-        self.flavour.apply_plain(packet, &Rewriting::of(packed));
-        if self.sets_next_hop
-            && is_read
-            && let Some(address) = self.flavour.next_hop(&change)
-        {
-            set_next_hop(packet, address);
+        let (rewriting, first) = (Rewriting::of(packed), outputs.len());
+        let is_run = packets.len() > 1;
+        let mut rest = &mut *packets;
+        while !rest.is_empty() {
+            let done = if is_run { self.flavour.apply_to_run(rest, &rewriting, change.state) } else { 0 };
+            outputs.extend(iter::repeat_n(Some(change.output), done));
+            rest = &mut rest[done..];
+            let Some((packet, others)) = rest.split_first_mut() else { break };
+            let told = self.flavour.tells(packet);
+            let is_known =
+                told.is_some_and(|told| change.state.after(told) == change.state && !told.opens_or_closes());
+            if is_known {
+                self.flavour.apply_plain(packet, &rewriting);
+            }
+            outputs.push(is_known.then_some(change.output));
+            rest = others;
         }
-        Some(change.output)
+        let address = self.flavour.next_hop(&change).filter(|_| self.sets_next_hop && is_read);
+        if let Some(address) = address {
+            let changed = packets.iter_mut().zip(&outputs[first..]).filter(|(_, output)| output.is_some());
+            changed.for_each(|(packet, _)| set_next_hop(packet, address));
+        }
     }
 }
