@@ -16,7 +16,7 @@ use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet, runs};
 use flow::KeyHasher;
 use wire::layers::FLOW_HEADERS;
-use wire::{Layer, Layers, LinkType, ether_type, ip_protocol};
+use wire::{Layer, Layers, LinkType, ether_type, ip_protocol, ipv4};
 use zerocopy::FromZeros;
 
 /// The identity of a flow in one direction: one word with the ports (or SPI or identifier), the [`FlowKind`],
@@ -392,7 +392,8 @@ pub fn ip(packet: &Packet) -> Option<&[u8]> {
 /// that are missing are empty.
 pub fn headers(packet: &Packet) -> HeaderSlices<'_> {
     let network = ip(packet).unwrap_or_default();
-    let l4 = Layers::locate(network, LinkType::RawIp).l4;
+    let is_quick = network.first_chunk().is_some_and(|ip| quickly(ip, 0).is_some());
+    let l4 = if is_quick { Some(ipv4::Header::LEN) } else { Layers::locate(network, LinkType::RawIp).l4 };
     let transport = l4.and_then(|l4| network.get(l4..)).unwrap_or_default();
     HeaderSlices { mac: packet.header(Base::Mac).unwrap_or(packet.data()), network, transport }
 }
@@ -513,6 +514,7 @@ mod tests {
             let frame = Frame { ip: &bytes, vlans: 5 };
             if let Some(quick) = bytes.first_chunk().and_then(|ip| quickly(ip, 5)) {
                 prop_assert_eq!(Some(quick.into()), thoroughly(&frame));
+                prop_assert_eq!(Layers::locate(&bytes, LinkType::RawIp).l4, Some(ipv4::Header::LEN));
             }
         }
 

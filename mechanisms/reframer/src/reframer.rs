@@ -338,19 +338,28 @@ fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     Lists::new(settings.capacity, &settings.all_delays()).map_err(|error| error.to_string())
 }
 
-/// The flow of a packet that may take the short path, or [`Found::NONE`].
+/// The flow of a packet of the usual kind, or [`Found::NONE`].
 #[derive(Clone, Copy)]
 struct Found {
     key: ShortKey,
     hash: u32,
-    /// TCP or UDP; another kind if the packet may not take the short path.
+    /// TCP or UDP; another kind if the packet is not of the usual kind.
     kind: FlowKind,
+    /// The byte of TCP flags; 0 for UDP.
+    flags: u8,
     /// The packet's trait in its list.
     traits: u8,
 }
 
 impl Found {
-    const NONE: Found = Found { key: ShortKey::NONE, hash: 0, kind: FlowKind::Pair, traits: UNLIKE };
+    const NONE: Found =
+        Found { key: ShortKey::NONE, hash: 0, kind: FlowKind::Pair, flags: 0, traits: UNLIKE };
+
+    /// True if the packet is of the usual kind.
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.kind != Found::NONE.kind
+    }
 }
 
 /// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list, and
@@ -434,11 +443,10 @@ impl Reframer {
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
 
-    /// Finds the flows of the packets of a batch that may take the short path in [`push`](Element::push).
-    /// Notes in all packets whether they can be in a run with others.
+    /// Finds the flows of the packets of a batch that are of the usual kind. Notes in all packets whether they can be in a run with others.
     #[inline]
     fn find_usual(&mut self, batch: &mut Batch) {
-        let Reframer { finder, layout, bypassed_flags, found, .. } = self;
+        let Reframer { finder, layout, found, .. } = self;
         for (packet, found) in batch.iter_mut().zip(found.iter_mut()) {
             let alike = layout.as_ref().and_then(|layout| layout.start_of(packet)).map(Usual::plain);
             let (run, traits, usual) = match alike {
@@ -451,11 +459,11 @@ impl Reframer {
                     packet.set_run(if run == UNMARKED { UNMARKED } else { SPECIAL });
                     Found::NONE
                 }
-                Some(Usual { key, kind, flags, .. }) if flags & *bypassed_flags == 0 => {
+                Some(Usual { key, kind, flags, .. }) => {
                     packet.set_run(run);
-                    Found { key, hash: finder.hasher.hash(&key), kind, traits }
+                    Found { key, hash: finder.hasher.hash(&key), kind, flags, traits }
                 }
-                _ => {
+                None => {
                     packet.set_run(run);
                     Found::NONE
                 }
@@ -465,11 +473,17 @@ impl Reframer {
 
     /// Takes a packet for which the short path in [`push`](Element::push) does not suffice.
     #[inline(never)]
-    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, traits: u8, now: Timestamp) {
-        let Some(located) = self.finder.locate(&packet) else {
-            return self.take_foreign(cx, out, packet, now);
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, found: &Found, packet: Packet, now: Timestamp) {
+        let Found { key, hash, kind, flags, traits } = *found;
+        let known = if found.is_usual() {
+            Known { located: Located { key: key.into(), kind, flags }, hash, traits }
+        } else {
+            let Some(located) = self.finder.locate(&packet) else {
+                return self.take_foreign(cx, out, packet, now);
+            };
+            Known { located, hash: located.key.hash(&self.finder.hasher), traits }
         };
-        let known = Known { located, hash: located.key.hash(&self.finder.hasher), traits };
+        let located = &known.located;
         if located.kind.counts() {
             self.statistics.locality_in.see(known.hash.into(), 1);
         }
@@ -779,7 +793,8 @@ impl Element for Reframer {
         }
         let mut out = cx.batch();
         let now = cx.now();
-        let (priority, max_burst) = (self.settings.priority, self.settings.max_burst);
+        let (priority, max_burst, bypassed) =
+            (self.settings.priority, self.settings.max_burst, self.bypassed_flags);
         let begins = !self.remembers && !self.settings.delays.exist();
         // Lists know of their packets only whether all have the layout, so it cannot change while they exist.
         if (self.layout.is_none() || self.lists.held() == 0)
@@ -791,8 +806,9 @@ impl Element for Reframer {
         let mut counted = self.statistics.locality_in;
         let mut is_simple = self.is_simple(length);
         for (place, packet) in batch.drain().enumerate() {
-            let Found { key, hash, kind, traits } = self.found[place % BATCH_CAPACITY];
-            if is_simple && kind != Found::NONE.kind {
+            let found = self.found[place % BATCH_CAPACITY];
+            let Found { key, hash, kind, flags, traits } = found;
+            if is_simple && found.is_usual() && flags & bypassed == 0 {
                 let list = self.lists.find_short(key, hash);
                 if list.is_some() || begins {
                     counted.see(hash.into(), 1);
@@ -810,7 +826,7 @@ impl Element for Reframer {
                 }
             }
             self.statistics.locality_in = counted;
-            self.take(cx, &mut out, packet, traits, now);
+            self.take(cx, &mut out, &found, packet, now);
             counted = self.statistics.locality_in;
             is_simple = self.is_simple(length);
         }
