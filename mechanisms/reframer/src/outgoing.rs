@@ -37,7 +37,7 @@ pub struct Outgoing<'a, 'c> {
     pub batch: &'a mut Batch,
     /// The time at which the packets leave.
     pub now: Timestamp,
-    /// True if a short burst whose packets are alike is only counted, numbered and sent.
+    /// True if a burst whose packets are alike is only counted, numbered and sent.
     pub is_plain: bool,
     /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
     pub settings: &'a ReframerSettings,
@@ -159,12 +159,41 @@ impl Outgoing<'_, '_> {
         self.sorting.burst = burst;
     }
 
+    /// Counts, numbers and sends a burst whose packets are alike. Returns false, without having done so, if the
+    /// burst is to be sent by [`send_any`](Self::send_any).
+    #[inline(always)]
+    fn send_alike(&mut self, list: ShortList, reason: ReleaseReason, packets: &mut [Option<Packet>]) -> bool {
+        let is_numbered = list.traits == IN_LAYOUT;
+        let is_alike = is_numbered || list.traits == WITHOUT_MARK;
+        let length = packets.len();
+        if !is_alike || !self.is_plain || self.batch.len() + length > self.settings.max_tx_burst {
+            return false;
+        }
+        let ShortList { first, last, hash, kind, .. } = list;
+        let last = Timestamp(first.0 + i64::from(last.wrapping_sub(first.0 as u32)));
+        let (longest, shortest) = (since(first, self.now), since(last, self.now));
+        if !Log2Histogram::is_one_class(longest.0 as u64, shortest.0 as u64) {
+            return false;
+        }
+        self.statistics.holds.add(longest.0 as u64, length as u64);
+        self.statistics.release(reason, length as u32, shortest);
+        self.statistics.see_burst(length as u32);
+        if kind.counts() {
+            self.statistics.locality_out.see(hash.into(), length as u64);
+        }
+        let run = if is_numbered { self.cx.new_run() } else { 0 };
+        for packet in packets {
+            if let Some(mut packet) = packet.take() {
+                packet.set_run(run);
+                put(self.cx, self.batch, packet);
+            }
+        }
+        true
+    }
+
     /// Counts, numbers and sends any burst.
     #[inline(never)]
     fn send_any(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
-        if let Some(number) = leaving.flow {
-            self.remember(number, &leaving);
-        }
         let is_one_flow = leaving.kind != FlowKind::Pair;
         let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
         self.statistics.release(leaving.reason, leaving.length, waited);
@@ -195,37 +224,19 @@ impl Outgoing<'_, '_> {
 impl Output<Packet> for Outgoing<'_, '_> {
     #[inline]
     fn list(&mut self, leaving: Leaving, packets: &mut [Option<Packet>], times: &[u32]) {
-        self.send_any(leaving, packets, times);
+        if let Some(number) = leaving.flow {
+            self.remember(number, &leaving);
+        }
+        let Leaving { first, hash, kind, traits, reason, .. } = leaving;
+        let last = times.get(packets.len().wrapping_sub(1)).copied().unwrap_or(first.0 as u32);
+        if !self.send_alike(ShortList { first, last, hash, kind, traits }, reason, packets) {
+            self.send_any(leaving, packets, times);
+        }
     }
 
     #[inline(always)]
     fn short_list(&mut self, list: ShortList, packets: &mut [Option<Packet>]) -> bool {
-        let is_numbered = list.traits == IN_LAYOUT;
-        let is_alike = is_numbered || list.traits == WITHOUT_MARK;
-        let length = packets.len();
-        if !is_alike || !self.is_plain || self.batch.len() + length > self.settings.max_tx_burst {
-            return false;
-        }
-        let ShortList { first, last, hash, kind, .. } = list;
-        let last = Timestamp(first.0 + i64::from(last.wrapping_sub(first.0 as u32)));
-        let (longest, shortest) = (since(first, self.now), since(last, self.now));
-        if !Log2Histogram::is_one_class(longest.0 as u64, shortest.0 as u64) {
-            return false;
-        }
-        self.statistics.holds.add(longest.0 as u64, length as u64);
-        self.statistics.release(ReleaseReason::Timeout, length as u32, shortest);
-        self.statistics.see_burst(length as u32);
-        if kind.counts() {
-            self.statistics.locality_out.see(hash.into(), length as u64);
-        }
-        let run = if is_numbered { self.cx.new_run() } else { 0 };
-        for packet in packets {
-            if let Some(mut packet) = packet.take() {
-                packet.set_run(run);
-                put(self.cx, self.batch, packet);
-            }
-        }
-        true
+        self.send_alike(list, ReleaseReason::Timeout, packets)
     }
 }
 

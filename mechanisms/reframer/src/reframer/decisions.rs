@@ -4,7 +4,8 @@
 use element::{Packet, Timestamp};
 use flow::Sketch;
 
-use super::{Known, Reframer};
+use super::Reframer;
+use super::holding::Known;
 use crate::settings::DENSE;
 
 /// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter

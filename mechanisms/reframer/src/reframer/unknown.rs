@@ -3,7 +3,8 @@
 
 use element::{Batch, Cx, Packet, Timestamp};
 
-use super::{Known, Reframer};
+use super::Reframer;
+use super::holding::Known;
 use crate::key::{FlowKey, FlowKind, Located};
 use crate::lists::{Flow, ReleaseReason, UNKNOWN_FLOWS};
 use crate::outgoing::UNLIKE;
