@@ -159,8 +159,8 @@ impl Outgoing<'_, '_> {
         self.sorting.burst = burst;
     }
 
-    /// Counts, numbers and sends a burst whose packets are alike. Returns false, without having done so, if the
-    /// burst is to be sent by [`send_any`](Self::send_any).
+    /// Counts, numbers and sends a burst whose packets are alike. Returns false, without having done so, if
+    /// the burst is to be sent by [`send_any`](Self::send_any).
     #[inline(always)]
     fn send_alike(&mut self, list: ShortList, reason: ReleaseReason, packets: &mut [Option<Packet>]) -> bool {
         let is_numbered = list.traits == IN_LAYOUT;

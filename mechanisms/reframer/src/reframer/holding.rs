@@ -42,8 +42,8 @@ impl Found {
     }
 }
 
-/// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list, and
-/// its flow if it is of the usual kind.
+/// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list,
+/// and its flow if it is of the usual kind.
 #[inline(never)]
 fn run_of(packet: &Packet) -> (u32, u8, Option<Usual>) {
     let usual = key::usual(packet);
@@ -79,7 +79,8 @@ impl Reframer {
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
 
-    /// Finds the flows of the packets of a batch that are of the usual kind. Notes in all packets whether they can be in a run with others.
+    /// Finds the flows of the packets of a batch that are of the usual kind. Notes in all packets whether
+    /// they can be in a run with others.
     #[inline]
     pub(super) fn find_usual(&mut self, batch: &mut Batch) {
         let Reframer { finder, layout, found, .. } = self;
