@@ -472,8 +472,8 @@ pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN_LENGTH]> {
 pub struct PlainLayout(Offsets);
 
 impl PlainLayout {
-    /// Returns the layout of a packet for which [`plain_ipv4`] returns bytes; `None` for other packets, and for
-    /// those in which there is room for VLAN tags.
+    /// Returns the layout of a packet for which [`plain_ipv4`] returns bytes; `None` for other packets, and
+    /// for those in which there is room for VLAN tags.
     pub fn of(packet: &Packet) -> Option<PlainLayout> {
         let is_plain = packet.link_header_ends_within(ethernet::Header::LEN) && plain_ipv4(packet).is_some();
         is_plain.then(|| PlainLayout(packet.offsets()))

@@ -56,9 +56,9 @@ impl Counts {
         }
     }
 
-    /// Adds amounts to the count of an aggregate, one after the other, as [`add`](Self::add) does; none of them
-    /// is zero. Returns their sum. Returns `None`, and adds nothing, if the aggregate is not in the table, unless
-    /// `may_insert` is true; there must be room for it then.
+    /// Adds amounts to the count of an aggregate, one after the other, as [`add`](Self::add) does; none of
+    /// them is zero. Returns their sum. Returns `None`, and adds nothing, if the aggregate is not in the
+    /// table, unless `may_insert` is true; there must be room for it then.
     pub(super) fn add_all(
         &mut self,
         aggregate: u32,
@@ -66,7 +66,8 @@ impl Counts {
         may_insert: bool,
     ) -> Option<u64> {
         let mut amounts = amounts.peekable();
-        // An aggregate in the table is looked up once, and so is an aggregate that does not come into the table.
+        // An aggregate in the table is looked up once, and so is an aggregate that does not come into the
+        // table.
         let count = match self.counts.get_mut(&aggregate) {
             Some(count) => count,
             None if !may_insert => return None,

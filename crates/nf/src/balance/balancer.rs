@@ -65,8 +65,9 @@ pub(super) trait Delivery: Send + 'static {
     fn about(packet: &Packet) -> Option<FiveTuple>;
 
     /// Changes a packet so that it goes to the server at `place`, and returns the output by which it leaves,
-    /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server. For one
-    /// `place`, all packets of a run are changed in the same way, or their run is unset ([`Cx::find_runs`]).
+    /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server. For
+    /// one `place`, all packets of a run are changed in the same way, or their run is unset
+    /// ([`Cx::find_runs`]).
     fn deliver(packet: &mut Packet, place: &Self::Place, is_error: bool) -> Fate;
 }
 
@@ -213,8 +214,8 @@ impl<D: Delivery> Balancing<D> {
                         .for_each(|packet| sorter.note(D::deliver(packet, &place, is_error), 1)),
                     None => sorter.note(Fate::Drop(DropReason::NotConnected), packets.len()),
                 }
-                // Packets that go to another server than the first packet of the run may belong to another flow
-                // afterwards.
+                // Packets that go to another server than the first packet of the run may belong to another
+                // flow afterwards.
                 if server != *server_of_first.get_or_insert(server) {
                     packets.iter_mut().for_each(|packet| packet.set_run(0));
                 }

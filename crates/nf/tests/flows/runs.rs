@@ -276,8 +276,8 @@ fn answers_without_a_mapping_are_no_run() {
     assert!(["10.1.0.1", "10.1.0.2"].iter().all(|to| flows.contains(to)), "{single:?}");
 }
 
-/// A packet without a link header, to which FlowL2LoadBalancer writes nevertheless, gets the address into its IP
-/// header. With this address, the header looks like one of IPv6 in which the time to live is a part of an
+/// A packet without a link header, to which FlowL2LoadBalancer writes nevertheless, gets the address into its
+/// IP header. With this address, the header looks like one of IPv6 in which the time to live is a part of an
 /// address. So packets of one flow belong to different flows downstream.
 #[test]
 fn addresses_in_network_headers_end_runs() {

@@ -1,5 +1,5 @@
-//! Elements that look up the Ethernet addresses of neighbours give the same packets, queries, counts and drops
-//! for batches as for single packets, although they look consecutive packets with one next hop up once.
+//! Elements that look up the Ethernet addresses of neighbours give the same packets, queries, counts and
+//! drops for batches as for single packets, although they look consecutive packets with one next hop up once.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ enum Protocol {
     Nd,
 }
 
-/// What arrives at one time, and therefore can be one batch.
+/// The packets that arrive at one time, and therefore can be one batch.
 #[derive(Clone, Debug)]
 enum Group {
     /// Packets for neighbours: for each run of packets, the number of the neighbour and of packets.
@@ -100,8 +100,8 @@ impl Protocol {
     }
 }
 
-/// The results of a run: the packets at each sink, the table and counts of the querying element, and the drops
-/// of each element.
+/// The results of a run: the packets at each sink, the table and counts of the querying element, and the
+/// drops of each element.
 type Results = (Vec<Vec<Seen>>, Vec<String>, Vec<String>);
 
 /// Sends groups of packets, each the given number of milliseconds after the group before, through a chain.
