@@ -296,7 +296,7 @@ pub struct Reframer {
     layout: Option<PlainLayout>,
     /// The flows of the packets of a batch, by their place in it.
     found: Box<[Found; BATCH_CAPACITY]>,
-    /// What is remembered of flows, if `remembers` is true.
+    /// The memory of flows, in use if `remembers` is true.
     memory: Memory,
     sorting: Sorting,
     statistics: Statistics,
@@ -353,8 +353,8 @@ impl Found {
     const NONE: Found = Found { key: ShortKey::NONE, hash: 0, kind: FlowKind::Pair, traits: UNLIKE };
 }
 
-/// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list, and
-/// its flow if it is of the usual kind.
+/// Returns the value of [`Packet::run`] while a packet outside of the layout is held, its trait in a list,
+/// and its flow if it is of the usual kind.
 #[inline(never)]
 fn run_of(packet: &Packet) -> (u32, u8, Option<Usual>) {
     let usual = key::usual(packet);
@@ -408,8 +408,8 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Derives `asks`, `remembers`, `is_plain` and `bypassed_flags` from the settings, to save work for each packet, and
-    /// ends a pause. Must follow each change of the settings.
+    /// Derives `asks`, `remembers`, `is_plain` and `bypassed_flags` from the settings, to save work for each
+    /// packet, and ends a pause. Must follow each change of the settings.
     fn note_settings(&mut self) {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
@@ -429,7 +429,7 @@ impl Reframer {
     /// True if each of `count` packets of the usual kind can be held without further checks, unless its TCP
     /// flags make it bypass or it begins a list.
     #[inline]
-    fn is_simple(&self, count: usize) -> bool {
+    fn is_simple(&mut self, count: usize) -> bool {
         let has_room = self.lists.held() + count <= self.settings.max_held && self.lists.has_room(count);
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
@@ -568,9 +568,9 @@ impl Reframer {
     /// True if there is room for a list. Where there is none, first lets the packets leave that are due.
     #[inline]
     fn has_room_for_list(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> bool {
-        self.lists.has_room(1) || {
+        self.lists.has_room_for_any() || {
             self.let_go(cx, out);
-            self.lists.has_room(1)
+            self.lists.has_room_for_any()
         }
     }
 
