@@ -136,8 +136,8 @@ fn repeats_itself(sample: &ClassSample, _: &Effects) -> Result<(), String> {
     if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
 }
 
-/// A spreading that sends packets to the workers in turn, regardless of flows. Elements with state then
-/// have to make sure themselves that packets get to the right worker.
+/// The part of [`InTurn`] at one worker. Elements with state have to make sure themselves that packets get to
+/// the right worker.
 struct Turns {
     workers: usize,
     next: usize,
@@ -154,7 +154,8 @@ impl Spread for Turns {
     }
 }
 
-struct InTurn;
+/// The spreading that sends packets to the workers in turn, regardless of flows.
+pub struct InTurn;
 
 impl Spreading for InTurn {
     fn spread(&self, worker: usize, loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {

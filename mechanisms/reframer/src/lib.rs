@@ -12,11 +12,10 @@
 //! - Each held packet is in the list of exactly one flow, and each list has one slot in a ring. A flow is due
 //!   when its oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first
 //!   slot of the ring whose list has not left.
-//! - Each packet costs constant time: one look-up of its list (several while a packet whose flow is unknown is
-//!   held, or flows are remembered). So does each list: one slot that is written, read and skipped once. What is used for that grows with the number of held packets, not with
-//!   the number of flows.
-//!   Ordering the flows that leave together costs one sort of these few flows, and nothing if they are
-//!   already in order.
+//! - Each packet costs constant time: one look-up of its list (several while a packet whose flow is unknown
+//!   is held, or flows are remembered). So does each list: one slot that is written, read and skipped once.
+//!   What is used for that grows with the number of held packets, not with the number of flows. Ordering the
+//!   flows that leave together costs one sort of these few flows, and nothing if they are already in order.
 //! - A packet leaves at most DELAY (or the delay that SLO gives) after its arrival: exactly under the trace
 //!   clock, otherwise plus the duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that

@@ -1,10 +1,10 @@
-//! Lists of held values: one list for each flow that holds values, the rings that show which list is due next,
-//! and the order in which lists leave.
+//! Lists of held values: one list for each flow that holds values, the rings that show which list is due
+//! next, and the order in which lists leave.
 //!
-//! A list begins with the first value that its flow holds, and is found by the flow's key ([`index`]). It ends
-//! when its values leave; what is remembered of the flow beyond that is not here ([`crate::memory`]). So the
-//! memory that is used grows with the number of values that are held, not with the number of flows: the lists
-//! of flows that hold values stay in the caches, and the list that ended last is used first.
+//! A list begins with the first value that its flow holds, and is found by the flow's key ([`index`]). It
+//! ends when its values leave; what is remembered of the flow beyond that is not here ([`crate::memory`]). So
+//! the memory that is used grows with the number of values that are held, not with the number of flows: the
+//! lists of flows that hold values stay in the caches, and the list that ended last is used first.
 //!
 //! A list has one cache line, with the key of an IPv4 flow and the first three values. Further values are in
 //! blocks of four ([`blocks`]), and longer keys and what is known of remembered flows in an array beside the
@@ -63,8 +63,8 @@ pub enum ReleaseReason {
     /// A packet that must not be held has arrived, and leaves together with the packets that its flow
     /// holds.
     Bypass,
-    /// There is no room: MAX_HELD is reached, the packets between two hosts ([`FlowKind::Pair`]) found no room
-    /// for a list, or the ring is much longer than the number of held packets.
+    /// There is no room: MAX_HELD is reached, the packets between two hosts ([`FlowKind::Pair`]) found no
+    /// room for a list, or the ring is much longer than the number of held packets.
     Capacity,
     /// The element is emptied: at the end of the run, by a handler, because of new arguments, or because it
     /// pauses (MIN_BURST).
@@ -145,7 +145,7 @@ impl<T> List<T> {
     }
 }
 
-/// What few lists need.
+/// The values that few lists need.
 #[derive(Clone, Copy, Default)]
 struct More {
     /// The words of the flow's key after the first two.
@@ -154,7 +154,7 @@ struct More {
     order: u32,
 }
 
-/// What is known of a flow when its list begins.
+/// The properties of a flow when its list begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// The kind of the flow.
@@ -314,10 +314,22 @@ impl<T> Lists<T> {
         self.active
     }
 
-    /// True if there is room for `more` further lists.
-    #[inline(always)]
-    pub fn has_room(&self, more: usize) -> bool {
+    /// True if there is room for `more` further lists that [`begin_short`](Self::begin_short) begins. Makes
+    /// rings larger for them. If memory for that cannot be allocated, there is no room.
+    #[inline]
+    pub fn has_room(&mut self, more: usize) -> bool {
         self.active + more <= self.capacity
+            && self.index.has_room(more)
+            && self.delay_classes[..self.count].iter_mut().all(|delay_class| delay_class.has_room(more))
+    }
+
+    /// True if there is room for a further list that [`begin`](Self::begin) begins. If memory for it cannot
+    /// be allocated, there is no room.
+    #[inline]
+    pub fn has_room_for_any(&mut self) -> bool {
+        let number = if self.free == NO_LIST { self.lists.len() } else { self.free as usize };
+        let missing = (number + 1).saturating_sub(self.more.len());
+        self.has_room(1) && self.more.try_reserve(missing).is_ok()
     }
 
     /// True if values were released that have not left yet.
@@ -343,8 +355,8 @@ impl<T> Lists<T> {
     }
 
     /// Begins the list of a flow that holds no values, with its first value, and returns its number. There
-    /// must be room for it ([`has_room`](Self::has_room)). `now` must not decrease from call to call, so that
-    /// the rings stay in order of arrival.
+    /// must be room for it ([`has_room_for_any`](Self::has_room_for_any)). `now` must not decrease from call
+    /// to call, so that the rings stay in order of arrival.
     pub fn begin(&mut self, key: &FlowKey, hash: u32, flow: Flow, value: T, now: Timestamp) -> u32 {
         let (start, rest) = key.split();
         let delay_class = self.existing(flow.delay_class);
@@ -361,6 +373,7 @@ impl<T> Lists<T> {
     }
 
     /// Does what [`begin`](Self::begin) does, for a flow with a key of two words that is not remembered.
+    /// There must be room for it ([`has_room`](Self::has_room)).
     #[inline(always)]
     pub fn begin_short(&mut self, key: ShortKey, hash: u32, flow: Flow, value: T, now: Timestamp) -> u32 {
         let number = match self.free {
@@ -426,7 +439,7 @@ impl<T> Lists<T> {
     }
 
     /// Appends a value to a list, and returns the number of values in the list. `now` must not decrease from
-    /// call to call. `traits` are bits, at most seven, of which whoever takes the list learns which ones its
+    /// call to call. `traits` are bits, at most seven. The receiver of the list learns which of them its
     /// values have ([`Leaving::traits`]).
     #[inline(always)]
     pub fn hold(&mut self, number: u32, value: T, traits: u8, now: Timestamp) -> usize {

@@ -1,6 +1,8 @@
-//! What is remembered of flows between their bursts. Only some arguments need it: PRIORITY SHORTEST_FLOW and
-//! OLDEST_FLOW, COMPRESS, SLO and QUIC_ID, and MODEL and BYPASS_AFTER_FAIL of SFMaker. With the others, a flow
-//! is forgotten when its packets leave.
+//! The memory of flows between their bursts. Only some arguments need it: PRIORITY SHORTEST_FLOW and
+//! OLDEST_FLOW, COMPRESS, SLO and QUIC_ID, and MODEL and BYPASS_AFTER_FAIL of SFMaker. With the others, a
+//! flow is forgotten when its packets leave.
+
+use std::io::ErrorKind;
 
 use element::Timestamp;
 use flow::{FlowTable, InsertError, TableError};
@@ -44,7 +46,11 @@ impl Memory {
     /// # Errors
     /// If `capacity` is not possible, or the memory cannot be allocated.
     pub fn new(capacity: usize) -> Result<Memory, TableError> {
-        Ok(Memory { table: FlowTable::new(capacity)?, flows: Vec::new(), seen: 0 })
+        let table = FlowTable::new(capacity)?;
+        let mut flows = Vec::new();
+        let refused = |_| TableError::Refused { capacity, source: ErrorKind::OutOfMemory.into() };
+        flows.try_reserve_exact(capacity).map_err(refused)?;
+        Ok(Memory { table, flows, seen: 0 })
     }
 
     /// Returns the number of flows.
@@ -78,6 +84,7 @@ impl Memory {
         let new = Remembered { seen: self.seen, ..Remembered::default() };
         self.seen = self.seen.wrapping_add(1);
         let length = self.flows.len().max(number as usize + 1);
+        // This does not allocate, because `flows` has the capacity of the table.
         self.flows.resize(length, Remembered::default());
         self.flows[number as usize] = new;
         Ok(number)

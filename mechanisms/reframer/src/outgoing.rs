@@ -47,7 +47,7 @@ pub struct Outgoing<'a, 'c> {
     pub sorting: &'a mut Sorting,
     /// Finds the flows of packets.
     pub finder: &'a Finder,
-    /// What is remembered of flows.
+    /// The memory of flows.
     pub memory: &'a mut Memory,
 }
 

@@ -293,7 +293,7 @@ pub struct Reframer {
     layout: Option<PlainLayout>,
     /// The flows of the packets of a batch, by their place in it.
     found: Box<[Found; BATCH_CAPACITY]>,
-    /// What is remembered of flows, if `remembers` is true.
+    /// The memory of flows, in use if `remembers` is true.
     memory: Memory,
     sorting: Sorting,
     statistics: Statistics,
@@ -362,8 +362,8 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Derives `asks`, `remembers`, `is_plain` and `bypassed_flags` from the settings, to save work for each packet, and
-    /// ends a pause. Must follow each change of the settings.
+    /// Derives `asks`, `remembers`, `is_plain` and `bypassed_flags` from the settings, to save work for each
+    /// packet, and ends a pause. Must follow each change of the settings.
     fn note_settings(&mut self) {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();

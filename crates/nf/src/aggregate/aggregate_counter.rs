@@ -277,20 +277,18 @@ impl AggregateCounter {
         true
     }
 
-    /// Counts consecutive packets of one aggregate, as [`count`](Self::count) does, if no handler call waits
-    /// for a count. Once the aggregate is in the table, it need not be looked up again.
-    fn count_all(&mut self, cx: &mut Cx<'_>, packets: &[Packet], known_only: bool) {
-        let mut rest = packets;
-        while let Some((first, others)) = rest.split_first() {
-            let (unit, aggregate) = (self.unit, aggregate_of(first) & self.mask);
-            let amounts = rest.iter().map(|packet| unit.amount(packet));
-            let sum = if self.active { self.counts.add_all(aggregate, amounts) } else { Some(0) };
-            if let Some(sum) = sum {
-                self.total += sum;
-                return;
-            }
-            self.count(cx, first, known_only);
-            rest = others;
+    /// Counts consecutive packets of one aggregate, as [`count`](Self::count) does for each. Must be called
+    /// only while no trigger is armed.
+    fn count_all(&mut self, packets: &[Packet], known_only: bool) {
+        let Some(first) = packets.first().filter(|_| self.active) else { return };
+        let (unit, aggregate) = (self.unit, aggregate_of(first) & self.mask);
+        let amounts = packets.iter().map(|packet| unit.amount(packet)).filter(|&amount| amount > 0);
+        let counts_new = !self.frozen && !known_only;
+        let has_room = counts_new && !self.counts.is_full();
+        match self.counts.add_all(aggregate, amounts.clone(), has_room) {
+            Some(sum) => self.total += sum,
+            None if counts_new => self.overflows += amounts.count() as u64,
+            None => {}
         }
     }
 
@@ -365,7 +363,7 @@ impl Element for AggregateCounter {
             let are_same =
                 |one: &Packet, other: &Packet| (aggregate_of(one) ^ aggregate_of(other)) & mask == 0;
             for packets in batch.chunk_by(are_same) {
-                self.count_all(cx, packets, port == 1);
+                self.count_all(packets, port == 1);
             }
             return Some(batch);
         }

@@ -56,10 +56,24 @@ impl Counts {
         }
     }
 
-    /// Adds amounts to the count of an aggregate, one after the other, as [`add`](Self::add) does. Returns
-    /// their sum, or `None` if the aggregate is not in the table.
-    pub(super) fn add_all(&mut self, aggregate: u32, amounts: impl Iterator<Item = u32>) -> Option<u64> {
-        let count = self.counts.get_mut(&aggregate)?;
+    /// Adds amounts to the count of an aggregate, one after the other, as [`add`](Self::add) does; none of
+    /// them is zero. Returns their sum. Returns `None`, and adds nothing, if the aggregate is not in the
+    /// table, unless `may_insert` is true; there must be room for it then.
+    pub(super) fn add_all(
+        &mut self,
+        aggregate: u32,
+        amounts: impl Iterator<Item = u32>,
+        may_insert: bool,
+    ) -> Option<u64> {
+        let mut amounts = amounts.peekable();
+        // An aggregate in the table is looked up once, and so is an aggregate that does not come into the
+        // table.
+        let count = match self.counts.get_mut(&aggregate) {
+            Some(count) => count,
+            None if !may_insert => return None,
+            None if amounts.peek().is_none() => return Some(0),
+            None => self.counts.entry(aggregate).or_insert(0),
+        };
         Some(amounts.fold(0, |sum, amount| {
             add_to(count, amount);
             sum + u64::from(amount)

@@ -65,7 +65,9 @@ pub(super) trait Delivery: Send + 'static {
     fn about(packet: &Packet) -> Option<FiveTuple>;
 
     /// Changes a packet so that it goes to the server at `place`, and returns the output by which it leaves,
-    /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server.
+    /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server. For
+    /// one `place`, all packets of a run are changed in the same way, or their run is unset
+    /// ([`Cx::find_runs`]).
     fn deliver(packet: &mut Packet, place: &Self::Place, is_error: bool) -> Fate;
 }
 
@@ -194,6 +196,7 @@ impl<D: Delivery> Balancing<D> {
                 continue;
             };
             let is_error = balancer.is_error(number);
+            let mut server_of_first = None;
             let mut rest = run;
             while let Some(packet) = rest.first() {
                 let served = balancer.serve(&known, is_error, first, packet, now);
@@ -204,15 +207,18 @@ impl<D: Delivery> Balancing<D> {
                     _ => 1,
                 };
                 let (packets, others) = rest.split_at_mut(count);
-                match served.and_then(|served| balancer.charge(served.server, packets)) {
+                let server = served.map(|served| served.server);
+                match server.and_then(|server| balancer.charge(server, packets)) {
                     Some(place) => packets
                         .iter_mut()
                         .for_each(|packet| sorter.note(D::deliver(packet, &place, is_error), 1)),
                     None => sorter.note(Fate::Drop(DropReason::NotConnected), packets.len()),
                 }
-                // The other packets of the run may go to another server, and then do not belong to its flow
-                // any more.
-                others.iter_mut().for_each(|packet| packet.set_run(0));
+                // Packets that go to another server than the first packet of the run may belong to another
+                // flow afterwards.
+                if server != *server_of_first.get_or_insert(server) {
+                    packets.iter_mut().for_each(|packet| packet.set_run(0));
+                }
                 first += packets.len();
                 rest = others;
             }

@@ -148,6 +148,11 @@ impl Delivery for ToFrame {
             return Fate::Drop(DropReason::TooShort);
         };
         *destination = server.0;
+        // If fewer bytes than an address has lie before the network header, the address was written into this
+        // header or behind it. The packet may then belong to another flow than the rest of its run.
+        if packet.link_header_ends_within(size_of::<MacAddr>() - 1) {
+            packet.set_run(0);
+        }
         Fate::Output(0)
     }
 }

@@ -78,7 +78,8 @@ pub(super) struct RateTree {
     pub(super) limit: usize,
     pub(super) used: usize,
     folded_at: Option<i64>,
-    /// The number of updates that have split a counter or removed networks, or have tried to.
+    /// The number of times that an update has split a counter or removed networks, or has tried to. An update
+    /// that does both counts twice.
     changes: u64,
 }
 
@@ -203,10 +204,11 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Does the same as [`update`](Self::update) for the next packet of a batch, all of whose packets have the
-    /// same direction and time. Packets with the same address as the packet before are updated together, if
-    /// that packet has not changed the tree: they get the same rates, and only their amounts are added.
-    /// `same` is `None` for the first packet, and goes to [`add_rest`](Self::add_rest) after the last.
+    /// Does the same as [`update`](Self::update) for the next packet of a batch, all of whose packets have
+    /// the same direction and time. Packets with the same address as the packet before are updated together,
+    /// if that packet has not split a counter or removed networks: they get the same rates, and only their
+    /// amounts are added. `same` is `None` for the first packet, and goes to [`add_rest`](Self::add_rest)
+    /// after the last.
     #[inline]
     pub(super) fn update_next(
         &mut self,

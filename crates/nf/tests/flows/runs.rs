@@ -2,6 +2,7 @@
 //! batches as for single packets, which have no runs.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use element::Timestamp;
 use proptest::collection::vec;
@@ -75,10 +76,10 @@ const CHAINS: [&str; 17] = [
     "CheckIPHeader(14) -> l :: FlowSwitch(LB_MODE awrr, LST_MODE packets, CAPACITY 4) -> s :: FlowCounter -> SINK(0); \
      l[1] -> s2 :: FlowCounter -> SINK(1); l[2] -> SINK(2)",
     "MarkIPHeader(14) -> AggregateIP(ip dst) -> g :: AggregateCounter(BYTES true, CAPACITY 2) \
-     -> b :: BandwidthMeter(100) -> SINK(0); b[1] -> SINK(1)",
+     -> b :: BandwidthMeter(100) -> SINK(0); b[1] -> SINK(1); DriverManager(pause, write g.write_text_file -)",
 ];
 
-const HANDLERS: [&str; 13] = [
+const HANDLERS: [&str; 14] = [
     "f.rule_counts",
     "f2.rule_counts",
     "s.csv",
@@ -92,6 +93,7 @@ const HANDLERS: [&str; 13] = [
     "l.overflows",
     "g.count",
     "g.nagg",
+    "g.overflows",
 ];
 
 /// The fields in which a packet of a run can differ from the other packets of the same flow.
@@ -177,23 +179,39 @@ impl Draft {
     }
 }
 
-/// The results of a run: the packets at each sink, the values of handlers, and the drops of each element.
-type Results = (Vec<Vec<Seen>>, Vec<Option<String>>, Vec<String>);
+/// The results of a run: the packets at each sink, the values of handlers, the drops of each element, and the
+/// text that elements wrote.
+type Results = (Vec<Vec<Seen>>, Vec<Option<String>>, Vec<String>, String);
 
-fn run(chain: &str, rules: &str, frames: &[Vec<u8>], burst: usize) -> Results {
+/// Returns packets with these bytes and the link header annotation `link`, each with its own time stamp.
+fn packets(frames: &[Vec<u8>], link: Option<isize>) -> Vec<TestPacket> {
     let packet = |(number, bytes): (i64, Vec<u8>)| TestPacket {
         bytes,
         time: Timestamp::from_secs(1_000_000_000 + number),
         annotations: [0; 48],
-        headers: [Some(0), None, None],
+        headers: [link, None, None],
     };
-    let number = offer(vec![(0..).zip(frames.iter().cloned()).map(packet).collect()]);
+    (0..).zip(frames.iter().cloned()).map(packet).collect()
+}
+
+fn run(chain: &str, rules: &str, frames: &[Vec<u8>], burst: usize) -> Results {
+    let how = TestRun { burst: Some(burst), ..TestRun::default() };
+    run_packets(chain, rules, packets(frames, Some(0)), how)
+}
+
+fn run_packets(chain: &str, rules: &str, packets: Vec<TestPacket>, how: TestRun) -> Results {
+    let number = offer(vec![packets]);
     let chain = chain.replace("RULES", rules).replace("SINK(", &format!("TestSink({number}, "));
     let text = format!("TestSource({number}, 0) -> {chain}");
-    let outcome = TestRun { burst: Some(burst), ..TestRun::default() }.text(&text, &HANDLERS);
+    let outcome = how.text(&text, &HANDLERS);
     let seen = collect(number);
     let outcome = outcome.unwrap_or_else(|error| panic!("{text}: {error}"));
     assert!(outcome.report.balances());
+    assert!(
+        !text.contains("write_text_file") || outcome.output.contains("!num_nonzero"),
+        "{}",
+        outcome.output
+    );
     // Packets of a batch that take different paths arrive at a sink path by path. So the packets of each sink
     // are sorted by time stamp before they are compared.
     let at = |sink| {
@@ -216,7 +234,7 @@ fn run(chain: &str, rules: &str, frames: &[Vec<u8>], burst: usize) -> Results {
         value.ok().map(sorted)
     };
     let values = HANDLERS.iter().zip(outcome.values).map(value).collect();
-    ((0..3).map(at).collect(), values, drops.collect())
+    ((0..3).map(at).collect(), values, drops.collect(), outcome.output)
 }
 
 proptest! {
@@ -233,6 +251,7 @@ proptest! {
         let (single, batches) = (run(chain, rules, &frames, 1), run(chain, rules, &frames, burst));
         prop_assert_eq!(&single.1, &batches.1);
         prop_assert_eq!(&single.2, &batches.2);
+        prop_assert_eq!(&single.3, &batches.3);
         prop_assert_eq!(single.0, batches.0);
     }
 }
@@ -255,4 +274,48 @@ fn answers_without_a_mapping_are_no_run() {
     assert_eq!(batches, single);
     let flows = single.1[2].clone().unwrap_or_default();
     assert!(["10.1.0.1", "10.1.0.2"].iter().all(|to| flows.contains(to)), "{single:?}");
+}
+
+/// A packet without a link header, to which FlowL2LoadBalancer writes nevertheless, gets the address into its
+/// IP header. With this address, the header looks like one of IPv6 in which the time to live is a part of an
+/// address. So packets of one flow belong to different flows downstream.
+#[test]
+fn addresses_in_network_headers_end_runs() {
+    let chain = "MarkIPHeader -> l :: FlowL2LoadBalancer(DST 60:0:0:0:0:1) -> s :: FlowCounter -> SINK(0)";
+    let packet = |ttl| {
+        let builder = Builder::udp("10.0.0.1:7".parse().unwrap(), "10.0.0.2:7".parse().unwrap());
+        builder.ttl(ttl).fragment(0x4000).build(&[0; 40]).unwrap()
+    };
+    let frames = [packet(3), packet(3), packet(4)];
+    for link in [None, Some(0)] {
+        let results = [1, 3].map(|burst| {
+            let how = TestRun { burst: Some(burst), ..TestRun::default() };
+            run_packets(chain, "", packets(&frames, link), how)
+        });
+        assert_eq!(results[0], results[1]);
+        let flows = results[1].1[2].clone().unwrap_or_default();
+        assert_eq!(flows.lines().filter(|line| line.contains("::")).count(), 2, "{flows}");
+    }
+}
+
+/// Packets of one flow arrive at two workers in turn. The worker that does not own the flow sends them to the
+/// server that the owner has chosen, or sends them to the owner.
+#[test]
+fn batches_at_two_workers_give_what_single_packets_at_one_give() {
+    let chain = "MarkIPHeader(14) -> l :: FlowIPLoadBalancer(VIP 10.0.1.1, DST 10.9.0.1, DST 10.9.0.2, \
+                 DST 10.9.0.3, LB_MODE hash) -> s :: FlowCounter -> SINK(0)";
+    let draft = |number: u8| {
+        let packet =
+            Variation { ttl: 3, tos: 3, flags: 0x10, payload: 8, fragment: 0, options: false, damage: None };
+        let packets = vec![packet; 1 + usize::from(number % 9)];
+        Draft { flow: number % 6, is_tcp: true, is_ip6: false, vlan: 0, packets }
+    };
+    let frames: Vec<_> = (0..200).flat_map(|number| draft(number).frames().collect::<Vec<_>>()).collect();
+    let of = |burst, how: TestRun| {
+        let how = TestRun { burst: Some(burst), ..how };
+        let (packets, values, drops, _) = run_packets(chain, "", packets(&frames, Some(0)), how);
+        (packets, values[8].clone(), drops)
+    };
+    let two = TestRun::trace().on(2).spread(|| Arc::new(testkit::generic::InTurn));
+    assert_eq!(of(256, two), of(1, TestRun::trace()));
 }

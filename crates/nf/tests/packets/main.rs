@@ -4,4 +4,5 @@
 mod arp;
 mod filters;
 mod headers;
+mod neighbours;
 mod switches;

@@ -54,12 +54,18 @@ impl DelayClass {
         self.back.wrapping_sub(self.front) as usize
     }
 
-    /// Appends a slot, and returns its number. A full ring grows to twice its size.
+    /// True if there is room for `more` further slots. Makes the ring larger if that is necessary and memory
+    /// for it can be allocated.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, more: usize) -> bool {
+        let length = self.length() + more;
+        length <= self.slots.len() || self.grow(length)
+    }
+
+    /// Appends a slot, and returns its number. There must be room for it ([`has_room`](Self::has_room)).
     #[inline(always)]
     pub(super) fn push(&mut self, slot: Slot) -> u32 {
-        if self.length() == self.slots.len() {
-            self.grow();
-        }
+        debug_assert!(self.length() < self.slots.len());
         let number = self.back;
         self.back = number.wrapping_add(1);
         let place = self.place(number);
@@ -67,14 +73,21 @@ impl DelayClass {
         number
     }
 
+    /// Makes the ring larger, for `length` slots. Returns false, and changes nothing, if memory for them
+    /// cannot be allocated.
     #[cold]
-    fn grow(&mut self) {
-        let mut larger = vec![Slot::default(); 2 * self.slots.len()];
+    fn grow(&mut self, length: usize) -> bool {
+        let (mut larger, length) = (Vec::new(), length.next_power_of_two());
+        if larger.try_reserve_exact(length).is_err() {
+            return false;
+        }
+        larger.resize(length, Slot::default());
         for offset in 0..self.length() as u32 {
             let number = self.front.wrapping_add(offset);
             let place = number as usize & (larger.len() - 1);
             larger[place] = self.slot(number);
         }
         self.slots = larger;
+        true
     }
 }

@@ -1,9 +1,9 @@
 //! The index by which a list is found from the hash of its flow.
 //!
 //! A table with linear probing (Knuth, The Art of Computer Programming, volume 3, section 6.4): an entry is
-//! at the place that its hash gives, or at one of the next places. At least three quarters of the places are
-//! empty, so that a search mostly ends at its first place. Only lists that hold values have an entry, so the
-//! table stays in the caches however many flows there are.
+//! at the place that its hash gives, or at one of the next places. While there is memory, at least three
+//! quarters of the places are empty, so that a search mostly ends at its first place. Only lists that hold
+//! values have an entry, so the table stays in the caches however many flows there are.
 
 /// The number of a list that does not exist.
 pub(super) const NO_LIST: u32 = u32::MAX;
@@ -55,7 +55,14 @@ impl Index {
         }
     }
 
-    /// Adds a list, which must not be in the index yet.
+    /// True if there is room for `more` further lists. At least one place stays empty, at which searches end.
+    #[inline(always)]
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.used + more < self.entries.len()
+    }
+
+    /// Adds a list, which must not be in the index yet. There must be room for it
+    /// ([`has_room`](Self::has_room)).
     #[inline(always)]
     pub(super) fn insert(&mut self, hash: u32, list: u32) {
         if 4 * self.used >= self.entries.len() {
@@ -74,9 +81,14 @@ impl Index {
         self.entries[place] = entry;
     }
 
+    /// Doubles the number of places. Does nothing if memory for it cannot be allocated.
     #[cold]
     fn grow(&mut self) {
-        let larger = vec![EMPTY; 2 * self.entries.len()];
+        let (mut larger, length) = (Vec::new(), 2 * self.entries.len());
+        if larger.try_reserve_exact(length).is_err() {
+            return;
+        }
+        larger.resize(length, EMPTY);
         let before = std::mem::replace(&mut self.entries, larger);
         before.into_iter().filter(|entry| entry.list != NO_LIST).for_each(|entry| self.put(entry));
     }

@@ -59,6 +59,7 @@ fn hold(
             let remembered = Some((flow, order));
             let (delay_class, traits) = (delay_class as u8, traits_of(value));
             let flow = Flow { kind: FlowKind::Udp, traits, delay_class, remembered };
+            assert!(lists.has_room_for_any());
             lists.begin(&key, hash, flow, value, now);
             1
         }

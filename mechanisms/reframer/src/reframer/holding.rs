@@ -74,7 +74,7 @@ impl Reframer {
     /// True if each of `count` packets of the usual kind can be held without further checks, unless its TCP
     /// flags make it bypass or it begins a list.
     #[inline]
-    pub(super) fn is_simple(&self, count: usize) -> bool {
+    pub(super) fn is_simple(&mut self, count: usize) -> bool {
         let has_room = self.lists.held() + count <= self.settings.max_held && self.lists.has_room(count);
         has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
@@ -231,9 +231,9 @@ impl Reframer {
     /// True if there is room for a list. Where there is none, first lets the packets leave that are due.
     #[inline]
     pub(super) fn has_room_for_list(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> bool {
-        self.lists.has_room(1) || {
+        self.lists.has_room_for_any() || {
             self.let_go(cx, out);
-            self.lists.has_room(1)
+            self.lists.has_room_for_any()
         }
     }
 

@@ -46,8 +46,9 @@ impl Phase {
     }
 }
 
-/// Returns the number of packets at the start of a run of the flow `flow` after which its connection, which
-/// is open after the first packet, is still open, because none but the first has FIN or RST.
+/// Returns the number of packets at the start of a run of the flow `flow` after which its connection is still
+/// open. The connection is open after the first packet. So these are the packets before the first later
+/// packet that has FIN or RST, or all packets if no later packet has.
 #[inline]
 pub(super) fn open_length(packets: &[Packet], flow: &FiveTuple) -> usize {
     if flow.protocol() != ip_protocol::TCP {
