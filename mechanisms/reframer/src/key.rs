@@ -116,7 +116,7 @@ impl ShortKey {
         (self.0[0] >> 16) as u32
     }
 
-    /// True if the key of the flow has further words. These are the first two of it.
+    /// True if the key of the flow has further words after these two.
     #[inline(always)]
     pub(crate) fn has_rest(self) -> bool {
         self.0[0] >> 32 & 0xf != 4

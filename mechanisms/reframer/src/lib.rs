@@ -31,7 +31,7 @@ pub mod lists;
 mod memory;
 pub mod outgoing;
 pub mod pause;
-mod per_flow;
+mod per_list;
 pub mod quic;
 pub mod reframer;
 pub mod settings;

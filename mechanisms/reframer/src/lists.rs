@@ -145,12 +145,14 @@ impl<T> List<T> {
     }
 }
 
-/// The values that few lists need.
+/// The values that few lists need: the rest of a long key, and the place of a remembered flow.
 #[derive(Clone, Copy, Default)]
 struct More {
     /// The words of the flow's key after the first two.
     rest: [u64; 3],
+    /// The number of the flow where it is remembered.
     flow: u32,
+    /// The number by which the flow is ordered ([`Priority`]).
     order: u32,
 }
 
@@ -439,8 +441,8 @@ impl<T> Lists<T> {
     }
 
     /// Appends a value to a list, and returns the number of values in the list. `now` must not decrease from
-    /// call to call. `traits` are bits, at most seven. The receiver of the list learns which of them its
-    /// values have ([`Leaving::traits`]).
+    /// call to call. `traits` is a set of bits below [`REMEMBERED`]. The receiver of the list learns
+    /// which of them its values have ([`Leaving::traits`]).
     #[inline(always)]
     pub fn hold(&mut self, number: u32, value: T, traits: u8, now: Timestamp) -> usize {
         let list = &mut self.lists[number as usize];

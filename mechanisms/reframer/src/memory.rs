@@ -34,7 +34,7 @@ pub struct Remembered {
 /// The memory of all flows of one element.
 pub struct Memory {
     table: FlowTable<FlowKey>,
-    /// By the number of a flow, which is its index in `table`.
+    /// The memory of each flow, by its number, which is its index in `table`.
     flows: Vec<Remembered>,
     /// The number of flows that came so far, modulo 2^32.
     seen: u32,
@@ -75,8 +75,8 @@ impl Memory {
     /// Remembers a flow that is not remembered, and returns its number.
     ///
     /// # Errors
-    /// [`InsertError::Full`] if there is no room before older flows are forgotten ([`make_room`]); the other
-    /// errors last.
+    /// [`InsertError::Full`] if there is no room before older flows are forgotten ([`make_room`]). Making
+    /// room does not help against other errors.
     ///
     /// [`make_room`]: Self::make_room
     pub fn add(&mut self, (key, hash): (&FlowKey, u32), now: Timestamp) -> Result<u32, InsertError> {
@@ -90,8 +90,8 @@ impl Memory {
         Ok(number)
     }
 
-    /// Forgets flows that have had no burst for the longest delay, and so hold no packets once those that are
-    /// due have left. Looks at few flows.
+    /// Forgets flows that have had no burst for the longest delay. The caller has let packets leave that are
+    /// due, so these flows hold none. Looks at few flows.
     pub fn make_room(&mut self, now: Timestamp, longest_delay: Timestamp) {
         self.table.expire(now, longest_delay, SEARCH, |_, _| ());
     }

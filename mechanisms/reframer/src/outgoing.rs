@@ -37,7 +37,7 @@ pub struct Outgoing<'a, 'c> {
     pub batch: &'a mut Batch,
     /// The time at which the packets leave.
     pub now: Timestamp,
-    /// True if a burst whose packets are alike is only counted, numbered and sent.
+    /// True if the settings allow that a burst whose packets are alike is only counted, numbered and sent.
     pub is_plain: bool,
     /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
     pub settings: &'a ReframerSettings,
@@ -101,7 +101,7 @@ impl Outgoing<'_, '_> {
         }
     }
 
-    /// Remembers of a flow that a burst leaves. `number` is the flow's number in the memory.
+    /// Updates the memory of a flow whose burst leaves. `number` is the flow's number in the memory.
     #[inline(never)]
     fn remember(&mut self, number: u32, leaving: &Leaving) {
         let Some(flow) = self.memory.flow(number) else { return };

@@ -3,8 +3,8 @@
 
 use crate::statistics::Statistics;
 
-/// The number of bursts after which the element decides whether it pauses. A sample is costly, because the
-/// state of flows has left the caches since the sample before, so it is short.
+/// The number of bursts after which the element decides whether it pauses. To hold packets costs more than to
+/// let them pass, so the sample is short.
 const SAMPLE: u64 = 1024;
 /// The number of packets that pass in a pause. If each burst has one packet, one packet in 65 belongs to a
 /// sample.

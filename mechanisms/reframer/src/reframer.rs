@@ -5,7 +5,8 @@
 //! first packet has waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are
 //! TCP, UDP and SCTP by addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI,
 //! each in its VLANs; other packets pass at once. The order of packets within a flow is kept, and at the end
-//! of a run no packet is lost. Where there is no room for a flow or a packet, the packet passes.
+//! of a run no packet is lost. Where there is no room for a flow, its packets pass; where there is none for a
+//! packet, it leaves at once, after the packets that its flow holds.
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
 //! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY, or for the
@@ -21,13 +22,14 @@
 //! (2152), GRE with IP or Ethernet, and IP in IP, for one tunnel: what an inner packet itself carries does
 //! not count. Inner packets without ports are told apart by addresses and protocol. If the inner flow is not
 //! known, the rule above holds for the packets of this tunnel between the inner addresses. Other packets in
-//! VXLAN and GENEVE belong to their UDP flow, and those in other tunnels, such as Ethernet in GTP-U, to the
-//! tunnel. Receivers of GRE and GTP-U drop or sort packets by sequence numbers, so all packets of a tunnel
-//! wait with one that has such a number, in the header or in an extension header (PDCP, NR RAN container). If
-//! a tunnel gets another TEID or key without an end marker, new packets may overtake those of the old one.
-//! The filters of BYPASS and DELAYS look at the outer headers; the default of BYPASS means an inner SYN.
-//! REORDER and COMPRESS leave packets in tunnels alone. The default is false, because packets of one outer
-//! flow may change places, and because elements that see only the outer headers gain nothing.
+//! VXLAN and GENEVE, and other messages of GTP-U, belong to their UDP flow; other contents of tunnels, such
+//! as Ethernet in GTP-U, belong to the tunnel. Receivers of GRE and GTP-U drop or sort packets by sequence
+//! numbers, so all packets of a tunnel wait with one that has such a number, in the header or in an extension
+//! header (PDCP, NR RAN container). If a tunnel gets another TEID or key without an end marker, new packets
+//! may overtake those of the old one. The filters of BYPASS and DELAYS look at the outer headers; the default
+//! of BYPASS means an inner SYN. REORDER and COMPRESS leave packets in tunnels alone. The default is false,
+//! because packets of one outer flow may change places, and because elements that see only the outer headers
+//! gain nothing.
 //!
 //! With QUIC_ID, a flow of QUIC to a server is a five-tuple with a destination connection id, so that
 //! connections that share a five-tuple, as those of a proxy may, leave in bursts of their own. The id is read
@@ -289,7 +291,8 @@ pub struct Reframer {
     settings: ReframerSettings,
     finder: Finder,
     lists: Lists<Packet>,
-    /// The layout by which the lists know whether their packets are alike; `None` until a packet has one.
+    /// The offsets of headers of most packets: a packet with them has the trait
+    /// [`IN_LAYOUT`](crate::outgoing::IN_LAYOUT). `None` until a packet has a layout.
     layout: Option<PlainLayout>,
     /// The flows of the packets of a batch, by their place in it.
     found: Box<[Found; BATCH_CAPACITY]>,
@@ -303,7 +306,7 @@ pub struct Reframer {
     asks: bool,
     /// True if the settings need [`Memory`].
     remembers: bool,
-    /// True if bursts leave as they are, whatever flow they belong to ([`Outgoing::is_plain`]).
+    /// True if the settings allow that a burst whose packets are alike is only counted, numbered and sent.
     is_plain: bool,
     /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,
@@ -368,13 +371,13 @@ impl Reframer {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         if self.remembers
-            && !self.settings.need_memory()
+            && !self.settings.needs_memory()
             && let Ok(memory) = Memory::new(self.settings.capacity)
         {
             // What is remembered now would be out of date when it is needed again.
             self.memory = memory;
         }
-        self.remembers = self.settings.need_memory();
+        self.remembers = self.settings.needs_memory();
         self.is_plain = self.settings.leave_plainly();
         self.bypassed_flags = bypass.flags();
         self.pause.restart(&self.statistics);

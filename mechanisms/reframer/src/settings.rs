@@ -130,7 +130,7 @@ impl ReframerSettings {
     }
 
     /// True if something must be remembered of flows between their bursts.
-    pub fn need_memory(&self) -> bool {
+    pub fn needs_memory(&self) -> bool {
         let of_sf_maker = self.first_passes || self.bypass_after > 0;
         let is_ordered = self.priority != Priority::LongestWait;
         of_sf_maker || is_ordered || self.compress || self.slo.is_set() || self.quic_id > 0

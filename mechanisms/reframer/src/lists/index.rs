@@ -39,16 +39,16 @@ impl Index {
         place & (self.entries.len() - 1)
     }
 
-    /// Returns the list with this hash for which `is_it` is true.
+    /// Returns the list with this hash for which `is_match` is true.
     #[inline(always)]
-    pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, is_match: impl Fn(u32) -> bool) -> Option<u32> {
         let mut place = hash as usize;
         loop {
             let entry = self.entries[self.wrap(place)];
             if entry.list == NO_LIST {
                 return None;
             }
-            if entry.hash == hash && is_it(entry.list) {
+            if entry.hash == hash && is_match(entry.list) {
                 return Some(entry.list);
             }
             place += 1;

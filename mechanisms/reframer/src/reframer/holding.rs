@@ -1,5 +1,5 @@
-//! How a packet is held: finds its flow, begins or continues the flow's list, and releases it if there is a
-//! reason.
+//! The functions that hold a packet: they find its flow, begin or continue the flow's list, and release the
+//! list if there is a reason.
 
 use element::{Base, Batch, Cx, Packet, Timestamp};
 use flow::InsertError;
@@ -8,7 +8,7 @@ use super::Reframer;
 use crate::key::{self, FlowKind, Located, ShortKey, Usual};
 use crate::lists::{DELAY_CLASSES, Flow, Priority, ReleaseReason, UNKNOWN_FLOWS};
 use crate::outgoing::{IN_LAYOUT, PLAIN, SPECIAL, UNLIKE, UNMARKED, WITHOUT_MARK};
-use crate::per_flow::value_of;
+use crate::per_list::value_of;
 use crate::settings::{DENSE, SPARSE};
 
 /// The flow of a packet of the usual kind, or [`Found::NONE`].
@@ -122,7 +122,7 @@ impl Reframer {
             found.known()
         } else {
             let Some(located) = self.finder.locate(&packet) else {
-                return self.take_foreign(cx, out, packet, now);
+                return self.take_without_flow(cx, out, packet, now);
             };
             Known { located, hash: located.key.hash(&self.finder.hasher), traits: found.traits }
         };
@@ -164,7 +164,7 @@ impl Reframer {
                     bypasses = is_new && self.settings.first_passes;
                     flow = Some(number);
                 }
-                None => return self.pass_for_want_of_room(cx, out, known, packet),
+                None => return self.pass_without_room(cx, out, known, packet),
             }
         }
         bypasses |= flow.is_some_and(|flow| self.has_failed(flow));
@@ -182,7 +182,7 @@ impl Reframer {
         let (list, length) = match list {
             Some(list) => (list, self.lists.hold(list, packet, *traits, now)),
             None if self.has_room_for_list(cx, out) => (self.begin(known, flow, packet, now), 1),
-            None => return self.pass_for_want_of_room(cx, out, known, packet),
+            None => return self.pass_without_room(cx, out, known, packet),
         };
         let is_full = length >= self.settings.max_burst || self.fills(list, length == 1, size);
         let reason = match () {
@@ -282,7 +282,7 @@ impl Reframer {
     }
 
     /// Forwards a packet for which there is no room.
-    pub(super) fn pass_for_want_of_room(
+    pub(super) fn pass_without_room(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,

@@ -14,7 +14,7 @@ impl Reframer {
     /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
     /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
     /// held packets and forwards the packet. `known` is `None` for packets without a flow; `is_hidden` is
-    /// true if the packet's own flow is unknown, or not to be overtaken.
+    /// true if the packet's own flow is unknown, or if it is the first packet with its connection id of QUIC.
     #[inline(never)]
     pub(super) fn hold_unknown(
         &mut self,
@@ -36,7 +36,7 @@ impl Reframer {
             None if is_hidden => {
                 let own = match known {
                     Some(Known { located: Located { key, kind: FlowKind::Pair, .. }, .. }) => Some(*key),
-                    // The first packet with a connection id.
+                    // The packet is the first one with its connection id: it waits with its five-tuple.
                     _ => pairs[2],
                 };
                 let Some(key) = own else { return Some(packet) };
@@ -95,7 +95,13 @@ impl Reframer {
     /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
     /// same hosts.
     #[inline]
-    pub(super) fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
+    pub(super) fn take_without_flow(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        packet: Packet,
+        now: Timestamp,
+    ) {
         let left = match self.lists.holds_unknown() {
             true => self.hold_unknown(cx, out, (None, false), packet, now),
             false => Some(packet),
