@@ -1,16 +1,16 @@
 //! Lists of held values: one list for each flow that holds values, the rings that show which list is due
 //! next, and the order in which lists leave.
 //!
-//! A list begins with the first value that its flow holds, and is found by the flow's key ([`index`]). It
-//! ends when its values leave; what is remembered of the flow beyond that is not here ([`crate::memory`]). So
+//! A list begins with the first value that its flow holds, and is found by the flow's key (`index`). It
+//! ends when its values leave; what is remembered of the flow beyond that is not here (`memory`). So
 //! the memory that is used grows with the number of values that are held, not with the number of flows: the
 //! lists of flows that hold values stay in the caches, and the list that ended last is used first.
 //!
 //! A list has one cache line, with the key of an IPv4 flow and the first three values. Further values are in
-//! blocks of four ([`blocks`]), and longer keys and what is known of remembered flows in an array beside the
-//! lists ([`More`]).
+//! blocks of four (`blocks`), and longer keys and what is known of remembered flows in an array beside the
+//! lists (`More`).
 //!
-//! Each delay class has one ring ([`delay_class`]), which is the flush list of the Reframer paper: a slot for
+//! Each delay class has one ring (`delay_class`), which is the flush list of the Reframer paper: a slot for
 //! each list of a flow of the class, in the order in which the first values of the lists arrived. A list is
 //! due when its first value has waited for the delay of the class. If a list leaves early, its slot stays in
 //! the ring and is skipped later, so each list costs constant time.
@@ -441,7 +441,7 @@ impl<T> Lists<T> {
     }
 
     /// Appends a value to a list, and returns the number of values in the list. `now` must not decrease from
-    /// call to call. `traits` is a set of bits below [`REMEMBERED`]. The receiver of the list learns
+    /// call to call. `traits` is a set of bits below 0x80. The receiver of the list learns
     /// which of them its values have ([`Leaving::traits`]).
     #[inline(always)]
     pub fn hold(&mut self, number: u32, value: T, traits: u8, now: Timestamp) -> usize {
