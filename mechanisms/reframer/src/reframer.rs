@@ -93,7 +93,7 @@
 //!   datagrams to UDP port 443 are told apart further than by five-tuple; `off` for the five-tuple alone. The
 //!   length is in a server's configuration, and in the long headers that it sends, as that of its source id.
 //! - `CAPACITY`: the maximum number of flows that hold packets at a time, in about 120 bytes each, and the
-//!   maximum number of flows that are remembered, in about 90 bytes each. Packets of further flows pass at
+//!   maximum number of flows that are remembered, in about 100 bytes each. Packets of further flows pass at
 //!   once, and are counted as `overflows`; those of further flows of QUIC wait with their five-tuple.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
 //!   A flow also leaves early when more bursts of flows of equal delay have begun since its first packet than
