@@ -11,6 +11,7 @@ use std::fmt::{Display, Write as _};
 use element::args::{ArgType, Args, read_value};
 use element::class::{ArgInfo, join};
 use element::effects::{Depends, Effects, Field, State, StateAccess, Support};
+use element::five_tuple::{five_tuple, flow_of_error};
 use element::runs::{RunList, Runs};
 use element::{
     Base, Batch, Cx, Damaged, DropReason, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter,
@@ -55,14 +56,20 @@ pub(super) trait Delivery: Send + 'static {
     /// taken.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// The decision about packets without a flow.
-    const WITHOUT_FLOW: Fate;
+    /// The decision about packets without a flow. By default they leave by output 0.
+    const WITHOUT_FLOW: Fate = Fate::Output(0);
 
     /// Returns the flow of a packet; `None` if it has none. All packets of a run have the same flow.
-    fn flow(packet: &Packet) -> Option<FiveTuple>;
+    #[inline]
+    fn flow(packet: &Packet) -> Option<FiveTuple> {
+        five_tuple(packet)
+    }
 
     /// Returns the flow of the packet that is quoted in an ICMP error; `None` for other packets.
-    fn about(packet: &Packet) -> Option<FiveTuple>;
+    #[inline]
+    fn about(packet: &Packet) -> Option<FiveTuple> {
+        flow_of_error(packet)
+    }
 
     /// Changes a packet so that it goes to the server at `place`, and returns the output by which it leaves,
     /// or the reason for dropping it. `is_error` is true for an ICMP error about a flow of the server. For

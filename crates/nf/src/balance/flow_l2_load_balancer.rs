@@ -62,9 +62,9 @@
 use classify::IntervalSet;
 use element::class::{ArgInfo, join};
 use element::effects::{Action, Case, Filter, Predicate, Target, Value};
-use element::five_tuple::{READS, five_tuple, flow_of_error};
+use element::five_tuple::READS;
 use element::{Base, Class, DropReason, Effects, Packet, StatePart, manual};
-use wire::{FiveTuple, MacAddr};
+use wire::MacAddr;
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::{bytes, is_marked, when};
@@ -127,18 +127,6 @@ impl Delivery for ToFrame {
             Case::new(Filter::TRUE, Target::Drop(DropReason::TooShort)),
         ];
         balancer.declare(Effects::cases(cases), READS.to_vec())
-    }
-
-    const WITHOUT_FLOW: Fate = Fate::Output(0);
-
-    #[inline]
-    fn flow(packet: &Packet) -> Option<FiveTuple> {
-        five_tuple(packet)
-    }
-
-    #[inline]
-    fn about(packet: &Packet) -> Option<FiveTuple> {
-        flow_of_error(packet)
     }
 
     #[inline]

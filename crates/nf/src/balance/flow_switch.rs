@@ -63,9 +63,8 @@ use std::fmt;
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
-use element::five_tuple::{READS, five_tuple, flow_of_error};
+use element::five_tuple::READS;
 use element::{Class, DropReason, Effects, Packet, StatePart, manual};
-use wire::FiveTuple;
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::when;
@@ -148,18 +147,6 @@ impl Delivery for Outputs {
         }
         cases.push(Case::new(Filter::TRUE, Target::Output(0)));
         balancer.declare(Effects::cases(cases), READS.to_vec())
-    }
-
-    const WITHOUT_FLOW: Fate = Fate::Output(0);
-
-    #[inline]
-    fn flow(packet: &Packet) -> Option<FiveTuple> {
-        five_tuple(packet)
-    }
-
-    #[inline]
-    fn about(packet: &Packet) -> Option<FiveTuple> {
-        flow_of_error(packet)
     }
 
     #[inline]
