@@ -1,6 +1,7 @@
-//! The benchmarks `forward`, `edit`, `tee` and `queue`: chains of few and cheap elements.
+//! The benchmarks `forward`, `edit`, `tee`, `queue` and `working-sets`: chains of few and cheap elements.
 
-use crate::runner::measure_chain;
+use crate::runner::{measure, measure_chain};
+use crate::serde_params::Param;
 use crate::{Row, Settings};
 
 pub(crate) const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
@@ -26,6 +27,30 @@ pub(crate) fn tee(settings: &Settings) -> Result<Vec<Row>, String> {
 
 pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("queue", settings, QUEUE)
+}
+
+/// The sizes of the packets in memory, in MB: less than the caches of a core, the size of all other
+/// benchmarks, and more than most last-level caches.
+const WORKING_SETS: [usize; 3] = [20, 230, 1000];
+
+/// The size of a packet in memory in bytes: its slot, its metadata and its saved state.
+const PACKET: usize = 2368 + 64 + 64;
+
+/// Measures the floor, `forward` and `edit` with different numbers of packets in memory.
+pub(crate) fn working_sets(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for megabytes in WORKING_SETS {
+        let packets = match settings.repeats {
+            1 => settings.packets,
+            _ => megabytes * 1_000_000 / PACKET,
+        };
+        let settings = Settings { packets, ..settings.clone() };
+        for (chain, text) in [("forward", FORWARD), ("edit", EDIT)] {
+            let params = [("chain", Param::Word(chain)), ("memory-mb", Param::Number(megabytes as u64))];
+            rows.push(measure("working-sets", &settings, 64, text, &params)?);
+        }
+    }
+    Ok(rows)
 }
 
 fn both_frames(name: &'static str, settings: &Settings, chain: &str) -> Result<Vec<Row>, String> {

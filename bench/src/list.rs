@@ -50,6 +50,11 @@ pub const ALL: &[Benchmark] = &[
         about: "forward + DecIPTTL, SetTimestamp, EtherRewrite",
         run: forwarding::edit,
     },
+    Benchmark {
+        name: "working-sets",
+        about: "forward and edit with 20 MB to 1 GB of packets",
+        run: forwarding::working_sets,
+    },
     Benchmark { name: "tee", about: "a copy of each packet", run: forwarding::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: forwarding::queue },
     Benchmark { name: "nat", about: "IPRewriter, with flows that it knows", run: translation::run },

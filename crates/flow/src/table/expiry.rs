@@ -68,6 +68,26 @@ impl<K: Key> FlowTable<K> {
         at_most: usize,
         mut ended: impl FnMut(FlowId, &K),
     ) -> usize {
+        self.expire_unless(now, timeout, pace, at_most, |id, key| {
+            ended(id, key);
+            None
+        })
+    }
+
+    /// Ends flows like [`expire_paced`](Self::expire_paced), for elements that record the time of a flow's
+    /// last packet with their own data of the flow, so that a packet does not access the flow's entry. Calls
+    /// `later` with the id and the key of each flow that is due by the time in the table. If `later` returns a
+    /// time, the flow was last seen then: the flow stays, and the table records this time. Otherwise, the flow
+    /// ends.
+    #[inline]
+    pub fn expire_unless(
+        &mut self,
+        now: Timestamp,
+        timeout: Timestamp,
+        pace: Timestamp,
+        at_most: usize,
+        mut later: impl FnMut(FlowId, &K) -> Option<Timestamp>,
+    ) -> usize {
         let mut left = at_most.min(self.used as usize) as u32;
         let mut count = 0;
         while left > 0 {
@@ -75,7 +95,7 @@ impl<K: Key> FlowTable<K> {
                 break;
             }
             let end = (self.turn.hand + left.min(WINDOW as u32)).min(self.used);
-            count += self.expire_between(self.turn.hand, end, now - timeout, &mut ended);
+            count += self.expire_between(self.turn.hand, end, now - timeout, &mut later);
             left -= end - self.turn.hand;
             self.turn.hand = if end == self.used { 0 } else { end };
         }
@@ -83,15 +103,16 @@ impl<K: Key> FlowTable<K> {
         count
     }
 
-    /// Ends the due flows among the entries from `start` up to `end`, at most [`WINDOW`] entries, and
-    /// returns the number of these flows. A flow is due if it was last seen at or before `seen_by`.
+    /// Ends the due flows for which `later` returns no time, among the entries from `start` up to `end`, at
+    /// most [`WINDOW`] entries. Returns the number of ended flows. A flow is due if it was last seen at or
+    /// before `seen_by`.
     #[inline]
     fn expire_between(
         &mut self,
         start: u32,
         end: u32,
         seen_by: Timestamp,
-        ended: &mut impl FnMut(FlowId, &K),
+        later: &mut impl FnMut(FlowId, &K) -> Option<Timestamp>,
     ) -> usize {
         let mut due = [0; WINDOW];
         let mut count = 0;
@@ -104,15 +125,19 @@ impl<K: Key> FlowTable<K> {
                 count += 1;
             }
         }
+        let mut ended = 0;
         for &index in &due[..count] {
-            self.detach(index);
-            let entry = &self.entries[index as usize];
-            if let Some(generation) = NonZeroU32::new(entry.generation) {
-                ended(FlowId { index, generation }, &entry.key);
+            let entry = &mut self.entries[index as usize];
+            let id = NonZeroU32::new(entry.generation).map(|generation| FlowId { index, generation });
+            if let Some(seen) = id.and_then(|id| later(id, &entry.key)) {
+                entry.last = seen.0;
+                continue;
             }
+            self.detach(index);
             self.give_back(index);
+            ended += 1;
         }
-        count
+        ended
     }
 }
 

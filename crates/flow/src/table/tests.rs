@@ -537,3 +537,33 @@ fn iteration_shows_what_look_ups_find() {
     let shown: Vec<_> = table.iter().map(|(id, key)| (id, key.0[0])).collect();
     assert_eq!(shown, [(ids[0], 0), (ids[2], 2), (ids[4], 4), (ids[5], 5)]);
 }
+
+#[test]
+fn flows_whose_times_are_recorded_elsewhere_stay_until_they_are_due() {
+    let mut table = FlowTable::<TestKey>::new(100).unwrap();
+    let ids: Vec<FlowId> = (0..40).map(|n| insert(&mut table, n, 0)).collect();
+    // The element's own times: each second flow was seen at 50.
+    let seen = |id: FlowId| if id.index() % 2 == 0 { 50 } else { 0 };
+    let expire = |table: &mut FlowTable<TestKey>, now: i64| {
+        let mut ended = Vec::new();
+        let count =
+            table.expire_unless(Timestamp(now), Timestamp(60), Timestamp(8), usize::MAX, |id, key| {
+                assert_eq!(key.0[0], u64::from(id.index()));
+                if seen(id) > now - 60 {
+                    return Some(Timestamp(seen(id)));
+                }
+                ended.push(id);
+                None
+            });
+        assert_eq!(count, ended.len());
+        table.check();
+        ended
+    };
+    assert_eq!(expire(&mut table, 59), []);
+    let (even, odd): (Vec<FlowId>, Vec<FlowId>) = ids.iter().partition(|id| id.index() % 2 == 0);
+    assert_eq!(expire(&mut table, 60), odd);
+    assert!(even.iter().all(|&id| table.last_seen(id) == Some(Timestamp(50))));
+    assert_eq!(expire(&mut table, 109), []);
+    assert_eq!(expire(&mut table, 110), even);
+    assert_eq!((table.stats().entries, table.stats().expirations), (0, 40));
+}

@@ -82,7 +82,7 @@ use element::{
 use flow::{FiveTupleKey, FlowId, FlowNotes, Inserted};
 use packet::prefetch_line;
 
-use super::record::{Form, Layout, Record, Row, Wanted};
+use super::record::{Form, Layout, Record, Row, Start, Wanted};
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 use crate::report_file::ReportFile;
@@ -122,11 +122,12 @@ pub static CLASS: Class = Class {
         let flows = Flows::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
         args.finish()?;
         let flows = flows.map_err(|()| element::Invalid)?;
-        let records = reserved(capacity).map_err(|error| args.error(refusal("CAPACITY", "flows", &error)));
+        let room = reserved(capacity).and_then(|records| Ok((records, reserved(capacity)?)));
+        let room = room.map_err(|error| args.error(refusal("CAPACITY", "flows", &error)));
         args.finish()?;
-        let records = records.map_err(|()| element::Invalid)?;
+        let (records, starts) = room.map_err(|()| element::Invalid)?;
         let counts = Counts::default();
-        let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
+        let book = Book { records, starts, written: Form { layout, replies }, rows: 0, file: None };
         let notes = FlowNotes::default();
         let spare = Flows::new(1).ok();
         Ok(Box::new(FlowCounter { timeout, replies, path, flows, spare, book, counts, notes }))
@@ -166,6 +167,8 @@ struct Counts {
 struct Book {
     /// The record of each flow, at the index of the flow's id in the flow table.
     records: Vec<Record>,
+    /// The start of each flow, at the index of its record.
+    starts: Vec<Start>,
     written: Form,
     /// The number of flows that have been written to the report file.
     rows: u64,
@@ -197,13 +200,26 @@ impl Book {
     /// entry of the flow in the flow table stays.
     #[inline]
     fn end(&mut self, id: FlowId, key: &flow::FiveTupleKey) {
-        let Some(record) = self.records.get_mut(id.index() as usize) else { return };
+        let place = id.index() as usize;
+        let Some(record) = self.records.get_mut(place) else { return };
         record.id = None;
-        if let Some(file) = &mut self.file {
-            let row = Row { form: self.written, tuple: key.tuple(), record };
+        if let Some((file, start)) = self.file.as_mut().zip(self.starts.get(place)) {
+            let row = Row { form: self.written, tuple: key.tuple(), flow: (record, start) };
             write!(file, "{}{row}", self.written.before(self.rows == 0));
             self.rows += 1;
         }
+    }
+
+    /// Returns the id, the record and the start of each flow that has not ended.
+    fn open(&self) -> impl Iterator<Item = (FlowId, &Record, &Start)> {
+        let flows = self.records.iter().zip(&self.starts);
+        flows.filter_map(|(record, start)| Some((record.id?, record, start)))
+    }
+
+    /// Returns true if the id is the id of a flow that has not ended.
+    #[inline]
+    fn has(&self, id: FlowId) -> bool {
+        self.records.get(id.index() as usize).is_some_and(|record| record.id == Some(id))
     }
 }
 
@@ -223,7 +239,7 @@ impl Kept {
     /// Ends all flows.
     fn end_flows(&mut self) {
         let mut open: Vec<(u64, FlowId)> =
-            self.book.records.iter().filter_map(|record| Some((record.number, record.id?))).collect();
+            self.book.open().map(|(id, _, start)| (start.number, id)).collect();
         open.sort_unstable();
         for (_, id) in open {
             if let Some(key) = self.flows.table.key(id) {
@@ -284,11 +300,11 @@ impl FlowCounter {
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
-        match id.filter(|&id| self.flows.table.is_current(id)) {
+        match id.filter(|&id| self.book.has(id)) {
             Some(id) => self.see(id, turned, now),
             None => match self.insert(&key, hash, now)? {
                 Inserted::Present(id) => self.see(id, turned, now),
-                Inserted::New(id) => self.begin(id, turned),
+                Inserted::New(id) => self.begin(id, turned, now),
             },
         }
         .into()
@@ -298,15 +314,14 @@ impl FlowCounter {
     /// a new flow with the same id. Returns the id.
     #[inline]
     fn see(&mut self, id: FlowId, turned: bool, now: Timestamp) -> FlowId {
-        let table = &mut self.flows.table;
-        let seen = table.last_seen(id).unwrap_or(now);
-        table.touch(id, now);
+        let Some(record) = self.book.records.get_mut(id.index() as usize) else { return id };
+        let seen = std::mem::replace(&mut record.seen, now);
         if self.timeout.is_set() && now - seen >= self.timeout {
-            if let Some(&key) = table.key(id) {
+            if let Some(&key) = self.flows.table.key(id) {
                 self.book.end(id, &key);
             }
             self.counts.expired += 1;
-            self.begin(id, turned);
+            self.begin(id, turned, now);
         }
         id
     }
@@ -316,7 +331,7 @@ impl FlowCounter {
     #[inline]
     fn noted(&self, packet: &Packet) -> Option<(FlowId, bool)> {
         let note = self.notes.get(packet.flow_mark()?)?;
-        note.flow.filter(|&(id, _)| self.flows.table.is_current(id))
+        note.flow.filter(|&(id, _)| self.book.has(id))
     }
 
     /// Prefetches the flows of a batch's runs by their flow marks. Returns true if a flow is stored under the
@@ -330,7 +345,6 @@ impl FlowCounter {
                 are_known = false;
                 continue;
             };
-            self.flows.table.prefetch(id);
             prefetch_line(self.book.records.as_ptr().wrapping_add(id.index() as usize).cast());
         }
         are_known
@@ -391,8 +405,13 @@ impl FlowCounter {
                 bytes += packet.len() as u64;
                 times = (times.0.min(time(packet)), times.1.max(time(packet)));
             }
+            if record.may_be_first(times.0)
+                && let Some(start) = id.and_then(|id| self.book.starts.get_mut(id.index() as usize))
+            {
+                start.first = start.first.min(times.0);
+            }
             let packets = rest.len() as u64;
-            record.add((packets, bytes), turned, times);
+            record.add((packets, bytes), turned, times.1);
             self.counts.packets += packets;
             self.counts.bytes += bytes;
             return;
@@ -437,14 +456,16 @@ impl FlowCounter {
         self.flows.table.insert(key, hash, now).ok()
     }
 
-    fn begin(&mut self, id: FlowId, turned: bool) -> FlowId {
+    fn begin(&mut self, id: FlowId, turned: bool, now: Timestamp) -> FlowId {
         let place = id.index() as usize;
-        let records = &mut self.book.records;
+        let Book { records, starts, .. } = &mut self.book;
         if records.len() <= place {
-            // Memory for `records` was reserved for the capacity of the table, so this does not allocate.
+            // Memory was reserved for the capacity of the table, so this does not allocate.
             records.resize(place + 1, Record::NONE);
+            starts.resize(place + 1, Start::NONE);
         }
-        records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
+        records[place] = Record { id: Some(id), seen: now, turned, ..Record::NONE };
+        starts[place] = Start { number: self.counts.flows, ..Start::NONE };
         self.counts.flows += 1;
         id
     }
@@ -453,8 +474,16 @@ impl FlowCounter {
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
         if self.timeout.is_set() {
-            let book = &mut self.book;
-            let ended = self.flows.table.expire(now, self.timeout, at_most, |id, key| book.end(id, key));
+            let (book, timeout) = (&mut self.book, self.timeout);
+            let ended = self.flows.table.expire_unless(now, timeout, timeout, at_most, |id, key| {
+                // Packets record their time in the record alone, so the table's time may be too early.
+                let record = book.records.get(id.index() as usize)?;
+                if now - record.seen < timeout {
+                    return Some(record.seen);
+                }
+                book.end(id, key);
+                None
+            });
             self.counts.expired += ended as u64;
         }
     }
@@ -469,13 +498,13 @@ impl FlowCounter {
         let has_room = over.capacity() >= count;
         let mut ended = 0;
         for place in 0..book.records.len() {
-            let Record { id: Some(id), number, .. } = book.records[place] else { continue };
-            if !table.last_seen(id).is_some_and(&is_over) {
+            let Record { id: Some(id), seen, .. } = book.records[place] else { continue };
+            if !is_over(seen) {
                 continue;
             }
             ended += 1;
             if has_room {
-                over.push((number, id));
+                over.push((book.starts[place].number, id));
             } else if let Some(key) = table.remove(id) {
                 book.end(id, &key);
             }
@@ -502,13 +531,12 @@ impl FlowCounter {
     fn document(&self, layout: Layout, wanted: Wanted) -> String {
         let form = Form { layout, replies: self.replies };
         let mut text = form.head().to_string();
-        let open = self.book.records.iter().filter(|record| record.id.is_some());
-        let chosen = wanted.choose(open);
-        for (number, record) in chosen.iter().enumerate() {
-            let key = record.id.and_then(|id| self.flows.table.key(id));
+        let chosen = wanted.choose(self.book.open().map(|(_, record, start)| (record, start)));
+        for (number, &flow) in chosen.iter().enumerate() {
+            let key = flow.0.id.and_then(|id| self.flows.table.key(id));
             let Some(tuple) = key.map(FiveTupleKey::tuple) else { continue };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{}{}", form.before(number == 0), Row { form, tuple, record });
+            let _ = write!(text, "{}{}", form.before(number == 0), Row { form, tuple, flow });
         }
         text.push_str(form.tail(chosen.is_empty()));
         text
@@ -572,8 +600,8 @@ impl Element for FlowCounter {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let flows = self.spare.take().or_else(|| Flows::new(1).ok())?;
-        let empty = Vec::new();
-        let book = Book { records: empty, written: self.book.written, rows: 0, file: None };
+        let (records, starts) = (Vec::new(), Vec::new());
+        let book = Book { records, starts, written: self.book.written, rows: 0, file: None };
         Some(Box::new(Kept {
             settings: self.settings(),
             flows: std::mem::replace(&mut self.flows, flows),

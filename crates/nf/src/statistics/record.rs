@@ -8,54 +8,72 @@ use element::Timestamp;
 use flow::FlowId;
 use wire::FiveTuple;
 
-/// The counts of a flow. If both directions of a connection are one flow, the first of two numbers is for the
-/// direction of the first packet, and the second is for replies. Otherwise the second number is zero.
+/// The counts of a flow, which its packets change, in one cache line. If both directions of a connection are
+/// one flow, the first of two numbers is for the direction of the first packet, and the second is for
+/// replies. Otherwise the second number is zero.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Record {
     /// The flow's id in the table; `None` if the flow has ended, or has not begun.
     pub(super) id: Option<FlowId>,
-    /// The number of flows that began before this flow, by which flows are listed in order.
-    pub(super) number: u64,
-    /// True if the first packet went in the direction opposite to the table's key, so that the key has the
-    /// direction of the replies.
-    pub(super) turned: bool,
-    /// The earliest time stamp of the flow's packets.
-    pub(super) first: Timestamp,
+    /// The time of the engine's clock when the flow's last packet came.
+    pub(super) seen: Timestamp,
     /// The latest time stamp of the flow's packets.
     pub(super) last: Timestamp,
     pub(super) packets: [u64; 2],
     pub(super) bytes: [u64; 2],
+    /// True if the first packet went in the direction opposite to the table's key, so that the key has the
+    /// direction of the replies.
+    pub(super) turned: bool,
+}
+
+const _: () = assert!(size_of::<Record>() == 64);
+
+/// The data of a flow that hardly any packet changes but its first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// The number of flows that began before this flow, by which flows are listed in order.
+    pub(super) number: u64,
+    /// The earliest time stamp of the flow's packets.
+    pub(super) first: Timestamp,
+}
+
+impl Start {
+    /// The start of no flow, for indices that no flow uses.
+    pub(super) const NONE: Start = Start { number: 0, first: Timestamp::MAX };
 }
 
 impl Record {
     /// A record without packets, for indices that no flow uses.
     pub(super) const NONE: Record = Record {
         id: None,
-        number: 0,
-        turned: false,
-        first: Timestamp::MAX,
+        seen: Timestamp::ZERO,
         last: Timestamp(i64::MIN),
         packets: [0; 2],
         bytes: [0; 2],
+        turned: false,
     };
 
     /// Counts packets that have this many bytes together. `turned` is true if the packets go in the direction
-    /// opposite to the key of the flow in the flow table. `first` and `last` are the earliest and the latest
-    /// of the packets' time stamps.
+    /// opposite to the key of the flow in the flow table. `last` is the latest of the packets' time stamps.
     #[inline]
-    pub(super) fn add(
-        &mut self,
-        (packets, bytes): (u64, u64),
-        turned: bool,
-        (first, last): (Timestamp, Timestamp),
-    ) {
+    pub(super) fn add(&mut self, (packets, bytes): (u64, u64), turned: bool, last: Timestamp) {
         let direction = usize::from(turned != self.turned);
         self.packets[direction] += packets;
         self.bytes[direction] += bytes;
-        self.first = self.first.min(first);
         self.last = self.last.max(last);
     }
+
+    /// True if a packet with this time stamp may be earlier than all packets that were counted, so that the
+    /// flow's [`Start`] may change.
+    #[inline]
+    pub(super) fn may_be_first(&self, time: Timestamp) -> bool {
+        time < self.last || self.packets == [0; 2]
+    }
 }
+
+/// The data of one flow.
+pub(super) type Flow<'a> = (&'a Record, &'a Start);
 
 /// The count by which flows are compared in size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,19 +114,19 @@ impl Wanted {
         }
     }
 
-    /// Returns the records of the wanted flows: the `largest` ones, the largest first, or all, in the order
-    /// in which the flows began. Records of equal size are also in this order.
-    pub(super) fn choose<'a>(self, records: impl Iterator<Item = &'a Record>) -> Vec<&'a Record> {
-        let mut chosen: Vec<&Record> = records.collect();
+    /// Returns the wanted flows: the `largest` ones, the largest first, or all, in the order in which the
+    /// flows began. Flows of equal size are also in this order.
+    pub(super) fn choose<'a>(self, flows: impl Iterator<Item = Flow<'a>>) -> Vec<Flow<'a>> {
+        let mut chosen: Vec<Flow<'_>> = flows.collect();
         match self.largest {
-            None => chosen.sort_unstable_by_key(|record| record.number),
+            None => chosen.sort_unstable_by_key(|(_, start)| start.number),
             Some((k, by)) => {
                 let sum = |counts: [u64; 2]| counts[0].saturating_add(counts[1]);
                 let size = |record: &Record| match by {
                     By::Packets => sum(record.packets),
                     By::Bytes => sum(record.bytes),
                 };
-                chosen.sort_unstable_by_key(|record| (Reverse(size(record)), record.number));
+                chosen.sort_unstable_by_key(|(record, start)| (Reverse(size(record)), start.number));
                 chosen.truncate(k);
             }
         }
@@ -176,16 +194,16 @@ pub(super) struct Row<'a> {
     /// The five-tuple of the flow's key in the flow table. If the record is `turned`, the flow has the
     /// opposite direction, and the five-tuple is reversed when it is written.
     pub(super) tuple: FiveTuple,
-    pub(super) record: &'a Record,
+    pub(super) flow: Flow<'a>,
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Row { form, tuple, record } = self;
+        let Row { form, tuple, flow: (record, Start { first, .. }) } = self;
         let tuple = if record.turned { tuple.reversed() } else { *tuple };
         let (source, destination) = (tuple.source(), tuple.destination());
         let (source_port, destination_port) = (tuple.source_port(), tuple.destination_port());
-        let Record { first, last, packets: [packets, back], bytes: [bytes, bytes_back], .. } = record;
+        let Record { last, packets: [packets, back], bytes: [bytes, bytes_back], .. } = record;
         let protocol = tuple.protocol();
         match form.layout {
             Layout::Csv => {
@@ -223,16 +241,18 @@ impl fmt::Display for Row<'_> {
 mod tests {
     use super::*;
 
-    fn record(number: u64, packets: u64, bytes: u64) -> Record {
-        Record { number, packets: [packets, 0], bytes: [bytes, 0], ..Record::NONE }
+    fn flow(number: u64, packets: u64, bytes: u64) -> (Record, Start) {
+        let record = Record { packets: [packets, 0], bytes: [bytes, 0], ..Record::NONE };
+        (record, Start { number, ..Start::NONE })
     }
 
     #[test]
     fn the_largest_come_first_and_ties_keep_their_order() {
-        let records = [record(0, 5, 10), record(1, 1, 99), record(2, 9, 10), record(3, 0, 98)];
+        let flows = [flow(0, 5, 10), flow(1, 1, 99), flow(2, 9, 10), flow(3, 0, 98)];
         let numbers = |text: &str| -> Vec<u64> {
             let wanted = Wanted::parse(text, None).unwrap();
-            wanted.choose(records.iter().rev()).iter().map(|record| record.number).collect()
+            let flows = flows.iter().rev().map(|(record, start)| (record, start));
+            wanted.choose(flows).iter().map(|(_, start)| start.number).collect()
         };
         assert_eq!(numbers(""), [0, 1, 2, 3]);
         assert_eq!(numbers("3"), [1, 3, 0]);
@@ -249,15 +269,15 @@ mod tests {
         let tuple = FiveTuple::v4(([10, 0, 0, 1].into(), 7), ([10, 0, 0, 2].into(), 8), 17);
         let record = Record {
             turned: true,
-            first: Timestamp(1_500_000_000),
             last: Timestamp(2_000_000_001),
             packets: [3, 1],
             bytes: [300, 40],
             ..Record::NONE
         };
+        let start = Start { first: Timestamp(1_500_000_000), ..Start::NONE };
         let row = |layout, replies| {
             let form = Form { layout, replies };
-            Row { form, tuple, record: &record }.to_string()
+            Row { form, tuple, flow: (&record, &start) }.to_string()
         };
         assert_eq!(row(Layout::Csv, false), "10.0.0.2,8,10.0.0.1,7,17,3,300,1.500000,2.000000001\n");
         assert_eq!(row(Layout::Csv, true), "10.0.0.2,8,10.0.0.1,7,17,3,300,1.500000,2.000000001,1,40\n");

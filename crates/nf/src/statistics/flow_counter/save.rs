@@ -4,7 +4,7 @@ use element::{Cx, Damaged, Loaded, SavedState, StateReader, StateWriter, Timesta
 use flow::{FiveTupleKey, Inserted};
 use wire::FiveTuple;
 
-use super::{FlowCounter, Record};
+use super::{FlowCounter, Record, Start};
 use crate::saved_flows::{Home, LOOKS};
 
 /// The version number of the format in which the element saves flows.
@@ -54,22 +54,20 @@ impl FlowCounter {
         }
         let start = from as usize;
         let mut next = start;
-        for record in self.book.records.iter().skip(start).take(LOOKS) {
+        for (record, start) in self.book.records.iter().zip(&self.book.starts).skip(start).take(LOOKS) {
             if out.is_full() {
                 break;
             }
             next += 1;
             let Some(id) = record.id else { continue };
-            let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
-                continue;
-            };
+            let Some(key) = self.flows.table.key(id) else { continue };
             out.five_tuple(&key.tuple());
             out.u8(u8::from(self.replies));
             out.u8(u8::from(record.turned));
-            out.i64(record.first.0);
+            out.i64(start.first.0);
             out.i64(record.last.0);
             record.packets.iter().chain(&record.bytes).for_each(|&number| out.u64(number));
-            out.time(seen);
+            out.time(record.seen);
         }
         (next < self.book.records.len()).then_some(next as u64)
     }
@@ -98,10 +96,13 @@ impl FlowCounter {
             let key = FiveTupleKey::new(&saved.key, 0);
             match self.flows.table.insert(&key, self.flows.hash(&key), saved.seen) {
                 Ok(Inserted::New(id)) => {
-                    self.begin(id, saved.turned);
-                    if let Some(record) = self.book.records.get_mut(id.index() as usize) {
+                    self.begin(id, saved.turned, saved.seen);
+                    let place = id.index() as usize;
+                    let (record, start) = (self.book.records.get_mut(place), self.book.starts.get_mut(place));
+                    if let Some((record, start)) = record.zip(start) {
                         let Saved { first, last, packets, bytes, .. } = saved;
-                        *record = Record { first, last, packets, bytes, ..*record };
+                        *record = Record { last, packets, bytes, ..*record };
+                        *start = Start { first, ..*start };
                     }
                     loaded.taken += 1;
                     loaded.shared += u64::from(home == Home::Anywhere);
