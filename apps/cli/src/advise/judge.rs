@@ -43,21 +43,13 @@ const BEHIND: f64 = 0.01;
 /// The share of damaged pure ACKs (those whose checksums are wrong or were not captured) among all pure ACKs,
 /// from which on the undamaged ACKs do not represent the traffic, so that no verdict on COMPRESS is given.
 const DAMAGED: f64 = 0.5;
-/// The cost of holding a packet in a Reframer: pairs of a number of flows and the nanoseconds per packet with
-/// this number of flows (measured with an SLF of 1; docs/reframer.md).
-const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 45.0), (1e6, 60.0)];
-
-/// Returns the cost in nanoseconds of holding a packet in a Reframer, for a trace with this number of flows.
-/// Between the numbers of flows in [`HOLD`], the cost is interpolated on a logarithmic scale; outside of
-/// them, the cost is that of the nearest entry.
-pub(super) fn hold_cost(flows: u64) -> f64 {
-    let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
-    let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
-    between.map_or(HOLD[0].1, |ends| {
-        let ((few, low), (many, high)) = (ends[0], ends[1]);
-        (low + (high - low) * (flows / few).ln() / (many / few).ln()).round()
-    })
-}
+/// The cost of a flow switch for the chain of `tidegate bench chain`, in nanoseconds: 400 instructions
+/// (docs/performance.md). The state of a flow whose packets a Reframer brings together is in the second-level
+/// cache without it, too, because these packets arrive soon after each other.
+pub(super) const SWITCH_NS: f64 = 45.0;
+/// The cost of a Reframer in nanoseconds: for each packet, which is looked up and put into a list, and for
+/// each burst that is held. 190 and 240 instructions (docs/reframer.md).
+pub(super) const HOLD_NS: (f64, f64) = (19.0, 24.0);
 
 /// The verdict on a mechanism for the traffic of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -105,12 +97,21 @@ impl Verdict {
 pub(super) struct Assumptions {
     /// The cost of a flow switch in the downstream chain, in nanoseconds.
     pub(super) flow_cost_ns: f64,
-    /// The cost of holding a packet in a Reframer, in nanoseconds.
-    pub(super) hold_cost_ns: f64,
+    /// The cost of a Reframer in nanoseconds, per packet and in addition per burst that is held.
+    pub(super) hold_packet_ns: f64,
+    pub(super) hold_burst_ns: f64,
     /// The longest delay that is advised, in microseconds.
     pub(super) max_delay_us: u32,
     /// The number of cores that packets can be spread over.
     pub(super) cores: u32,
+}
+
+impl Assumptions {
+    /// Returns the cost of a Reframer in nanoseconds per packet. `held` is the share of packets that are held,
+    /// in bursts of `burst` packets on average (0 without bursts).
+    fn hold_ns(&self, held: f64, burst: f64) -> f64 {
+        self.hold_packet_ns + self.hold_burst_ns * share(held, burst)
+    }
 }
 
 /// The arguments of one tried Reframer, and its results.
@@ -138,8 +139,9 @@ pub(super) struct Row {
     /// order (`mended`): they arrived after a segment that was sent later, and left ahead of it.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// The gain in nanoseconds per packet: the time that the saved flow switches would have taken, less the
-    /// cost of holding.
+    /// The cost of the Reframer, and its gain: the time that the saved flow switches would have taken, less
+    /// this cost. Both in nanoseconds per packet.
+    pub(super) hold_ns: f64,
     pub(super) gain_ns: f64,
 }
 
@@ -338,6 +340,8 @@ pub(super) fn row(report: &TraceReport, assumed: &Assumptions, outcome: &Outcome
     let before = share(flows, outcome.slf_before);
     let saved = before - share(flows - outcome.coalesced as f64, outcome.slf);
     let saved_per_packet = share(saved, all);
+    let held = share(outcome.held as f64, all);
+    let hold_ns = assumed.hold_ns(held, outcome.mean_burst);
     Row {
         slf: outcome.slf,
         saved_switches: share(saved, before),
@@ -346,12 +350,12 @@ pub(super) fn row(report: &TraceReport, assumed: &Assumptions, outcome: &Outcome
         mean_delay_us: outcome.mean_delay_us,
         p99_delay_us: outcome.p99_delay_us,
         waited_in_vain_us: outcome.in_vain_us,
-        held: share(outcome.held as f64, all),
+        held,
         overflows: outcome.overflows,
         coalesced: outcome.coalesced,
         mended: outcome.mended,
-        // Each packet goes through the Reframer and has the cost of holding, even if it does not wait.
-        gain_ns: saved_per_packet * assumed.flow_cost_ns - assumed.hold_cost_ns,
+        hold_ns,
+        gain_ns: saved_per_packet * assumed.flow_cost_ns - hold_ns,
         ..Row::default()
     }
 }
@@ -370,7 +374,7 @@ pub(super) fn reframing(report: &TraceReport, assumed: &Assumptions, outcomes: &
     let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
     let chosen = delays.iter().filter(allowed).find(good).copied();
     let core = chosen.map_or(0.0, |row| (row.gain_ns * report.packets_per_s / 1e9).max(0.0));
-    let break_even_ns = chosen.map(|row| assumed.hold_cost_ns / row.saved_per_packet);
+    let break_even_ns = chosen.map(|row| row.hold_ns / row.saved_per_packet);
     let (verdict, why) = if let Some(why) = untold(report) {
         (Verdict::Unknown, why)
     } else if flow_packets(report) == 0 {
@@ -399,20 +403,20 @@ pub(super) fn longest(assumed: &Assumptions) -> u32 {
 /// as a share of one core's time.
 fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> (Verdict, String) {
     let (delay, saved) = (row.delay_us, percent(row.saved_switches));
-    let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
+    let (switch, hold) = (assumed.flow_cost_ns, row.hold_ns);
     if row.gain_ns <= 0.0 {
         let why = format!(
             "{delay} us would save {saved} of the flow switches; if a switch costs the downstream chain {switch} ns, \
-             that is {:.0} ns per packet, and holding a packet costs {hold:.0} ns: a Reframer pays where a switch \
+             that is {:.0} ns per packet, and the Reframer costs {hold:.0} ns: it pays where a switch \
              costs {break_even_ns:.0} ns or more",
             row.gain_ns + hold
         );
         return (Verdict::DoesNotPay, why);
     }
     let why = format!(
-        "{delay} us saves {saved} of the flow switches; for a chain whose state does not fit into the caches, so that a \
-         switch costs it {switch} ns, {:.0} ns per packet are gained after what holding costs, which at this rate is {}; \
-         where a switch costs less than {break_even_ns:.0} ns, it does not pay",
+        "{delay} us saves {saved} of the flow switches; for a chain in which a switch costs {switch} ns, {:.0} ns per \
+         packet are gained after the Reframer's cost of {hold:.0} ns, which at this rate is {}; where a switch costs less than \
+         {break_even_ns:.0} ns, it does not pay",
         row.gain_ns,
         cores(core)
     );
@@ -643,8 +647,13 @@ pub(super) fn spraying(report: &TraceReport, cores: u32) -> Spraying {
 mod tests {
     use super::*;
 
-    const ASSUMED: Assumptions =
-        Assumptions { flow_cost_ns: 300.0, hold_cost_ns: 70.0, max_delay_us: 512, cores: 8 };
+    const ASSUMED: Assumptions = Assumptions {
+        flow_cost_ns: 300.0,
+        hold_packet_ns: 40.0,
+        hold_burst_ns: 60.0,
+        max_delay_us: 512,
+        cores: 8,
+    };
 
     /// A report about a trace of TCP only, with a million packets per second.
     fn report() -> TraceReport {
@@ -655,7 +664,7 @@ mod tests {
     }
 
     fn outcome(slf: f64, held: u64, mean_delay_us: f64) -> Outcome {
-        Outcome { slf_before: 1.0, slf, held, mean_delay_us, ..Outcome::default() }
+        Outcome { slf_before: 1.0, slf, held, mean_burst: 2.0, mean_delay_us, ..Outcome::default() }
     }
 
     /// Returns outcomes, one per delay in `DELAYS`, whose SLF rises with the delay up to 64 us, and hardly
@@ -670,8 +679,8 @@ mod tests {
         // The 50 % of switches that 64 us saves are more than nine tenths of the 54.5 % that 512 us saves.
         assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
-        // Half a flow switch per packet is saved, which is 150 ns at 300 ns per switch. Less 70 ns for
-        // holding, the gain is 80 ns per packet. At a million packets per second, that is 8 % of a core.
+        // Half a flow switch per packet is saved, which is 150 ns at 300 ns per switch. Holding costs 40 ns for
+        // each packet and 60 ns for each burst of two packets, so that the gain is 80 ns per packet. At a million packets per second, that is 8 % of a core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
         assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
         // Delays above the maximum are not advised.
@@ -696,13 +705,11 @@ mod tests {
     }
 
     #[test]
-    fn holding_costs_more_among_many_flows() {
-        assert_eq!(
-            [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
-            [35.0, 35.0, 35.0, 45.0, 60.0, 60.0]
-        );
-        // At the geometric mean of 10,000 and 100,000 flows, the cost is half way between 35 and 45 ns.
-        assert_eq!(hold_cost(31_623), 40.0);
+    fn holding_costs_less_in_long_bursts() {
+        let cost = |held, burst| ASSUMED.hold_ns(held, burst);
+        assert_eq!([cost(1.0, 1.0), cost(1.0, 3.0), cost(0.5, 1.0)], [100.0, 60.0, 70.0]);
+        // A Reframer that holds nothing has no bursts.
+        assert_eq!(cost(0.0, 0.0), 40.0);
     }
 
     #[test]

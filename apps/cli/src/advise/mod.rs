@@ -37,8 +37,9 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     /// The assumed cost of a flow switch in the downstream chain, in nanoseconds
     ///
-    /// A cache line from memory takes about 100.
-    #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds, allow_hyphen_values = true)]
+    /// The default is measured with a chain of four functions. A chain with more state per flow than the
+    /// second-level cache keeps waits about 100 for each cache line.
+    #[arg(long, value_name = "NS", default_value_t = judge::SWITCH_NS, value_parser = nanoseconds, allow_hyphen_values = true)]
     flow_cost: f64,
     /// The longest delay to advise, in microseconds
     #[arg(
@@ -112,7 +113,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let report = report.map_err(|error| error.to_string())?;
     let assumed = Assumptions {
         flow_cost_ns: args.flow_cost,
-        hold_cost_ns: judge::hold_cost(report.flows),
+        hold_packet_ns: judge::HOLD_NS.0,
+        hold_burst_ns: judge::HOLD_NS.1,
         max_delay_us: args.max_delay,
         cores: args.cores,
     };

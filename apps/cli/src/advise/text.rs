@@ -100,10 +100,8 @@ impl Advice {
         }
         let a = self.assumptions;
         let assumed = format!(
-            "if a flow switch costs the downstream chain {} ns, and holding a packet {} ns among {} flows",
-            a.flow_cost_ns,
-            a.hold_cost_ns,
-            grouped(self.flows)
+            "if a flow switch costs the downstream chain {} ns, and a Reframer {} ns per packet and {} ns per burst",
+            a.flow_cost_ns, a.hold_packet_ns, a.hold_burst_ns
         );
         paragraph(text, &format!("({assumed})"));
         if let Some(full) = reframer.delays.iter().find(|row| row.overflows > 0) {
