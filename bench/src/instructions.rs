@@ -10,6 +10,7 @@ use crate::frames::{Start, trains};
 use crate::functions::{FUNCTIONS_FLOWS, functions, functions_behind};
 use crate::reframing::REFRAMER;
 use crate::runner::{drive, worker, worker_of, worker_with};
+use crate::slicing::SLICER;
 use crate::synthesis::{Form, Traffic, form_of};
 use crate::trains::{LENGTH, TOGETHER, reframer};
 use crate::translation::NAT;
@@ -37,6 +38,11 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
         "nat" => {
             start = Start::Ethernet;
             NAT
+        }
+        // Parking and joining payloads of UDP or TCP, in frames of 1024 bytes.
+        "slicer" | "slicer-tcp" => {
+            let start = if name == "slicer" { Start::Frame } else { Start::Tcp };
+            return drive_to_the_end(worker(in_memory, 1024, start, SLICER)?, packets);
         }
         // A name such as `chain-16` means the chain of the benchmark `chain`, with packets of a flow in runs
         // of 16. A name such as `chain-16-1000000` also gives the number of flows.
