@@ -1,5 +1,5 @@
-//! Runs a single packet through a configuration whose interfaces and files are not opened. Commands show
-//! such runs as examples, and check predictions by them.
+//! Runs a single packet through a configuration whose interfaces are not opened, and whose files are not
+//! written. Commands show such runs as examples, and check predictions by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use element::class::{ArgInfo, ArgKind};
+use element::{Class, Registry};
 use engine::{ClockKind, Options, Plan, Worker};
+use lang::{Graph, args};
 use verify::example::Example;
 use verify::lint::Fate;
 use verify::run::{Came, ChainExit, PACKETS, prepare};
@@ -32,8 +35,11 @@ impl engine::Sink for Quiet {
 /// The longest time that a run of one packet may take. A packet that circles in the graph would never end.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// The file that elements write in place of theirs.
+const NOWHERE: &str = "/dev/null";
+
 /// Runs one packet through a configuration, from the element `entry`. Returns `None` if the configuration
-/// cannot be run here, or if the run takes longer than [`LONGEST`] or until after `end`.
+/// cannot be run here ([`contain`]), or if the run takes longer than [`LONGEST`] or until after `end`.
 pub(crate) fn run(
     reasoned: &Reasoned,
     entry: usize,
@@ -45,9 +51,9 @@ pub(crate) fn run(
     if left.is_zero() {
         return None;
     }
-    let graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
+    let mut graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
     let (registry, unknown) = registry_for(&graph);
-    if !unknown.is_empty() {
+    if !unknown.is_empty() || !contain(&mut graph, &registry) {
         return None;
     }
     let plan = Arc::new(Plan::new(graph, &registry).ok()?);
@@ -91,6 +97,46 @@ pub(crate) fn run(
         element.drops.into_keys().map(move |reason| (name.clone(), reason)).collect::<Vec<_>>()
     });
     Some(Ran { out, dropped: drops.collect() })
+}
+
+/// Makes the elements of a configuration write [`NOWHERE`] in place of their files. Returns false if the
+/// configuration would have effects outside of it nevertheless: by a socket in the way of packets, or by a
+/// script that writes files.
+fn contain(graph: &mut Graph, registry: &Registry) -> bool {
+    let on_the_way: BTreeSet<usize> = graph.connections.iter().flat_map(|c| [c.from.0, c.to.0]).collect();
+    graph.elements.iter_mut().enumerate().all(|(number, element)| {
+        let Some(class) = registry.get(&element.class) else { return false };
+        if class.notes.runs_script {
+            return !element.config.contains('>') && !element.config.contains("save");
+        }
+        let written = with_files(&element.config, class);
+        let is_contained = written.is_some() || !class.notes.is_outside || !on_the_way.contains(&number);
+        element.config = written.unwrap_or_else(|| std::mem::take(&mut element.config));
+        is_contained
+    })
+}
+
+/// Returns a configuration string with [`NOWHERE`] in place of the names of files; `None` if it names none.
+fn with_files(config: &str, class: &Class) -> Option<String> {
+    let is_file = |info: &&ArgInfo| info.ty == "file";
+    if !class.args.iter().any(|info| is_file(&info)) {
+        return None;
+    }
+    let mut positional = class.args.iter().filter(|info| info.kind != ArgKind::Keyword);
+    let mut has_files = false;
+    let args = args::split(config).into_iter().map(|arg| {
+        let keyword = args::split_spaces(&arg.text).into_iter().next().map(|word| word.text);
+        let named = class.args.iter().find(|info| Some(info.name) == keyword.as_deref());
+        match named.or_else(|| positional.next()).filter(is_file) {
+            Some(info) => {
+                has_files = true;
+                format!("{} {NOWHERE}", info.name)
+            }
+            None => arg.text,
+        }
+    });
+    let text = args.collect::<Vec<_>>().join(", ");
+    has_files.then_some(text)
 }
 
 impl Ran {

@@ -54,7 +54,8 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
-    // The gain per packet is 300 ns for each saved switch, less 19 ns for each packet and 24 ns for each burst.
+    // The gain per packet is 300 ns for each saved switch, less 19 ns for each packet and 24 ns for each
+    // burst.
     let [gain, held, burst] = ["gain_ns", "held", "mean_burst"].map(|name| row[name].as_f64().unwrap());
     let cost = 19.0 + 24.0 * held / burst;
     assert!((row["hold_ns"].as_f64().unwrap() - cost).abs() < 0.1, "{row}");
@@ -98,8 +99,8 @@ fn what_does_not_pay_is_not_configured() {
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output = tidegate(folder.path(), &["run", "advised.click"]);
     assert!(text(&output.stdout).contains("3000 packets written"), "{}", text(&output.stderr));
-    // If a flow switch costs 600 ns instead of 20 ns, holding packets pays. The default is what a switch costs
-    // the chain of a benchmark, where holding gains little.
+    // If a flow switch costs 600 ns instead of 20 ns, holding packets pays. The default is what a switch
+    // costs the chain of a benchmark, where holding gains little.
     let folder = with_trace(&LOCAL);
     let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
     assert_eq!((verdict("20"), verdict("600")), ("does_not_pay".into(), "pays".into()));

@@ -344,3 +344,29 @@ fn fragments_that_several_workers_part_from_their_flow_are_told() {
         assert_eq!(told.contains("put an IPReassembler upstream"), warns, "{threads} threads: {told}");
     }
 }
+
+#[test]
+fn files_of_the_configuration_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let written = ["dump.pcap", "summary", "trace", "flows.csv", "print", "script"].map(at);
+    let [dump, summary, trace, flows, print, script] = &written;
+    let ways = [
+        format!("ToDump({dump}, ENCAP IP)"),
+        format!("ToIPSummaryDump(FILENAME {summary})"),
+        format!("AggregateIPFlows(TRACEINFO {trace})"),
+        format!("FlowCounter(FILE {flows})"),
+        format!("IPPrint(x, OUTFILE {print})"),
+    ];
+    written.iter().for_each(|file| std::fs::write(file, "precious").unwrap());
+    for way in &ways {
+        let chain = format!("FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> {way} -> Discard;");
+        for more in ["", &format!("Script(print > {script} \"x\");")] {
+            let output = check_text(&format!("{chain} {more}"), &[]);
+            assert!(text(&output.stdout).contains("such as UDP"), "{way}: {output:?}");
+            for file in &written {
+                assert_eq!(std::fs::read_to_string(file).unwrap(), "precious", "{file}, {way}, {more}");
+            }
+        }
+    }
+}

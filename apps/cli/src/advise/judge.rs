@@ -107,8 +107,8 @@ pub(super) struct Assumptions {
 }
 
 impl Assumptions {
-    /// Returns the cost of a Reframer in nanoseconds per packet. `held` is the share of packets that are held,
-    /// in bursts of `burst` packets on average (0 without bursts).
+    /// Returns the cost of a Reframer in nanoseconds per packet. `held` is the share of packets that are
+    /// held, in bursts of `burst` packets on average (0 without bursts).
     fn hold_ns(&self, held: f64, burst: f64) -> f64 {
         self.hold_packet_ns + self.hold_burst_ns * share(held, burst)
     }
@@ -679,8 +679,9 @@ mod tests {
         // The 50 % of switches that 64 us saves are more than nine tenths of the 54.5 % that 512 us saves.
         assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
-        // Half a flow switch per packet is saved, which is 150 ns at 300 ns per switch. Holding costs 40 ns for
-        // each packet and 60 ns for each burst of two packets, so that the gain is 80 ns per packet. At a million packets per second, that is 8 % of a core.
+        // Half a flow switch per packet is saved, which is 150 ns at 300 ns per switch. Holding costs 40 ns
+        // for each packet and 60 ns for each burst of two packets, so that the gain is 80 ns per packet. At a
+        // million packets per second, that is 8 % of a core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
         assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
         // Delays above the maximum are not advised.

@@ -76,9 +76,9 @@ impl<K: Key> FlowTable<K> {
 
     /// Ends flows like [`expire_paced`](Self::expire_paced), for elements that record the time of a flow's
     /// last packet with their own data of the flow, so that a packet does not access the flow's entry. Calls
-    /// `later` with the id and the key of each flow that is due by the time in the table. If `later` returns a
-    /// time, the flow was last seen then: the flow stays, and the table records this time. Otherwise, the flow
-    /// ends.
+    /// `later` with the id and the key of each flow that is due by the time in the table. If `later` returns
+    /// a time, the flow was last seen then: the flow stays, and the table records this time. Otherwise, the
+    /// flow ends.
     #[inline]
     pub fn expire_unless(
         &mut self,
