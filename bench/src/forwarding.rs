@@ -29,14 +29,14 @@ pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("queue", settings, QUEUE)
 }
 
-/// The sizes of the packets in memory, in MB: less than the caches of a core, the size of all other
-/// benchmarks, and more than most last-level caches.
+/// The sizes of the packets in memory, in MB: small enough for most last-level caches, the size in all other
+/// benchmarks, and too large for most last-level caches.
 const WORKING_SETS: [usize; 3] = [20, 230, 1000];
 
 /// The size of a packet in memory in bytes: its slot, its metadata and its saved state.
 const PACKET: usize = 2368 + 64 + 64;
 
-/// Measures the floor, `forward` and `edit` with different numbers of packets in memory.
+/// Measures `forward` and `edit`, beside the floor, with different numbers of packets in memory.
 pub(crate) fn working_sets(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for megabytes in WORKING_SETS {
