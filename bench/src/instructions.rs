@@ -8,6 +8,7 @@ use crate::floor::Floor;
 use crate::forwarding::{EDIT, FORWARD, QUEUE, TEE};
 use crate::frames::{Start, trains};
 use crate::functions::{FUNCTIONS_FLOWS, functions, functions_behind};
+use crate::juggling::counted;
 use crate::reframing::REFRAMER;
 use crate::runner::{drive, worker, worker_of, worker_with};
 use crate::slicing::SLICER;
@@ -72,6 +73,7 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
                 return drive_to_the_end(worker, packets);
             }
         },
+        name if let Some(worker) = counted(name, in_memory) => return drive_to_the_end(worker?, packets),
         other => {
             let form =
                 form_of(other).ok_or_else(|| format!("no benchmark '{other}' to count instructions of"))?;

@@ -15,7 +15,7 @@ use capture::{Writer, WriterOptions};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
-use engine::Options;
+use engine::{Options, Worker};
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::checksum::Delta;
@@ -75,11 +75,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             traffic.write(&file, 1000).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         for &(way, elements) in VARIANTS {
-            let source = format!("BenchmarkSegments({}, {flows}, {late}, {frame})", settings.packets);
-            let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
-            let chain = format!("{advance} -> {elements} sink :: Discard");
-            let mut worker =
-                running_with(CLASSES, text_of(&source, Start::Frame, &chain), Options::default())?;
+            let mut worker = worker(settings.packets, &traffic, elements)?;
             let params = [
                 ("flows", Param::Number(flows as u64)),
                 ("late", Param::Number(late as u64)),
@@ -97,6 +93,36 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+/// Creates a worker that replays `traffic`, made of `packets` packets, through `elements`, each of which is
+/// followed by an arrow.
+fn worker(packets: usize, traffic: &Traffic, elements: &str) -> Result<Worker, String> {
+    let Traffic { flows, late, frame, .. } = *traffic;
+    let source = format!("BenchmarkSegments({packets}, {flows}, {late}, {frame})");
+    let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
+    let chain = format!("{advance} -> {elements} sink :: Discard");
+    running_with(CLASSES, text_of(&source, Start::Frame, &chain), Options::default())
+}
+
+/// The chains whose instructions are counted, with full frames: the name, the number of flows, the percentage
+/// of late packets, and the elements, each followed by an arrow. The program runs so slowly while instructions
+/// are counted that the usual time-outs would expire, so these are longer.
+const COUNTED: &[(&str, usize, usize, &str)] = &[
+    ("juggler-none", 1, 0, ""),
+    ("juggler", 1, 0, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-trusting", 1, 0, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
+    ("juggler-late", 1, 50, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
+    ("juggler-flows", 256, 0, "Juggler(FLOWS 512, INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
+    ("juggler-order", 1, 0, "Juggler(OFO_TIMEOUT 1s, MERGE false, CHECKSUM false) ->"),
+    ("juggler-order-late", 1, 50, "Juggler(OFO_TIMEOUT 1s, MERGE false, CHECKSUM false) ->"),
+];
+
+/// Returns a worker that runs the chain of this name in [`COUNTED`] with about `packets` packets in memory;
+/// `None` if there is no such chain.
+pub(crate) fn counted(name: &str, packets: usize) -> Option<Result<Worker, String>> {
+    let &(_, flows, late, elements) = COUNTED.iter().find(|(own, ..)| *own == name)?;
+    Some(worker(packets, &Traffic::new(packets, flows, late, 1514), elements))
+}
+
 /// Writes a capture of frames of maximum size. They belong to `flows` flows, the packets of each flow are in
 /// order, and the times are those at which a link of 10 Gb/s would send them.
 pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
@@ -108,6 +134,9 @@ pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::i
 
 /// The packets of one round of the replay.
 struct Traffic {
+    flows: usize,
+    /// The percentage of packets that are late.
+    late: usize,
     frame: usize,
     /// The number of packets that a flow sends at once; fewer than [`SEND`] if flows have fewer packets.
     send: usize,
@@ -141,7 +170,7 @@ impl Traffic {
         let mut placed: Vec<_> = sent.into_iter().enumerate().map(place).collect();
         placed.sort_by_key(|&(place, is_late, _)| (place, is_late));
         let order = placed.into_iter().map(|(.., packet)| packet).collect();
-        Traffic { frame: frame.max(HEADERS + 1), send, order }
+        Traffic { flows, late, frame: frame.max(HEADERS + 1), send, order }
     }
 
     fn payload(&self) -> usize {
