@@ -1,5 +1,6 @@
 //! Chains of packets. The slots of all packets of a chain are one list, so that packets are put together and
-//! taken apart without copying their bytes.
+//! taken apart without copying their bytes. If the packets are to become one large packet, their headers are
+//! stripped when they are added, so that no packet is touched again.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -14,9 +15,9 @@ use crate::packet::Packet;
 /// use packet::{PacketChain, Pool};
 ///
 /// let mut pool = Pool::new(64 << 20)?;
-/// let mut chain = PacketChain::new(pool.packet(b"head one").unwrap());
+/// let mut chain = PacketChain::of_headers(pool.packet(b"head one").unwrap(), 5);
 /// chain.push(pool.packet(b"head, two").unwrap());
-/// let packet = chain.into_packet(5);
+/// let packet = chain.into_packet();
 /// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
 /// pool.free(packet);
 /// # Ok::<(), packet::PoolError>(())
@@ -30,17 +31,29 @@ pub struct PacketChain {
     last: NonNull<Meta>,
     packets: u32,
     slots: u32,
+    /// The number of bytes of all packets together, without the stripped headers.
+    length: u32,
+    /// The number of bytes that are stripped from each packet but the first.
+    headers: u16,
 }
 
 // SAFETY: as for `Packet`: the chain is the only owner of all its slots.
 unsafe impl Send for PacketChain {}
 
 impl PacketChain {
-    /// Makes a chain that contains one packet.
+    /// Makes a chain that contains one packet, and to which packets are added as they are.
     #[inline]
     pub fn new(packet: Packet) -> PacketChain {
+        PacketChain::of_headers(packet, 0)
+    }
+
+    /// Makes a chain that contains one packet. The first `headers` bytes of each packet that is added are
+    /// stripped; they must lie in the packet's first slot.
+    #[inline]
+    pub fn of_headers(packet: Packet, headers: u16) -> PacketChain {
         let (last, slots) = last_of(&packet);
-        PacketChain { first: packet, last, packets: 1, slots }
+        let length = packet.meta().length;
+        PacketChain { first: packet, last, packets: 1, slots, length, headers }
     }
 
     /// Returns the number of slots of all packets together.
@@ -55,28 +68,32 @@ impl PacketChain {
         self.packets as usize
     }
 
-    /// Returns the bytes in the first slot of the first packet, which usually contain its headers.
+    /// Returns the first packet.
     #[inline]
-    pub fn head(&self) -> &[u8] {
-        self.first.data()
+    pub fn first(&self) -> &Packet {
+        &self.first
     }
 
     /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
-        let (last, slots) = last_of(&packet);
-        self.append(PacketChain { first: packet, last, packets: 1, slots });
+        self.append(PacketChain::new(packet));
     }
 
-    /// Adds all packets of another chain at the end.
+    /// Adds all packets of another chain at the end. The headers of the other chain's packets must be as long
+    /// as those of this chain, unless it has only one packet.
     #[inline]
     pub fn append(&mut self, other: PacketChain) {
-        let PacketChain { first, last, packets, slots } = other;
+        debug_assert!(other.packets == 1 || other.headers == self.headers);
+        let PacketChain { mut first, last, packets, slots, length, .. } = other;
+        let is_stripped = first.strip(self.headers.into());
+        debug_assert!(is_stripped, "the headers lie in the first slot");
         // SAFETY: the chain owns its last slot, and nothing else refers to it now.
         unsafe { self.last.as_mut() }.link_to(first.meta());
         self.last = last;
         self.packets += packets;
         self.slots += slots;
+        self.length += length - u32::from(self.headers);
         // The slots belong to this chain now: the handle must not return them.
         let _ = ManuallyDrop::new(first);
     }
@@ -85,40 +102,29 @@ impl PacketChain {
     /// remaining packets; `None` if no packet remains.
     #[inline]
     pub fn pop(self) -> (Packet, Option<PacketChain>) {
-        let PacketChain { first, last, packets, slots } = self;
+        let PacketChain { first, last, packets, slots, length, headers } = self;
         if packets == 1 {
             return (first, None);
         }
         let (mut end, next, own) = end_of(first.0);
         // SAFETY: the chain owned its slots; the packet has those up to `end`.
         unsafe { end.as_mut() }.end();
-        let rest = next.map(|next| PacketChain {
-            first: Packet(next),
-            last,
-            packets: packets - 1,
-            slots: slots - own,
+        let rest = next.map(|next| {
+            let mut next = Packet(next);
+            // The headers that were stripped when the packet was added become part of it again.
+            let is_whole = next.unstrip(headers.into());
+            debug_assert!(is_whole, "stripped bytes stay in front of the data");
+            let length = length - first.meta().length + u32::from(headers);
+            PacketChain { first: next, last, packets: packets - 1, slots: slots - own, length, headers }
         });
         (first, rest)
     }
 
-    /// Makes one large packet of all packets, in order. The first `headers` bytes of each packet but the
-    /// first are left out; if the first slot of a packet has fewer bytes, all of the slot's bytes are left
-    /// out.
-    pub fn into_packet(self, headers: usize) -> Packet {
-        let PacketChain { mut first, packets, .. } = self;
-        let mut length = first.meta().length;
-        let mut next = end_of(first.0).1;
-        for _ in 1..packets {
-            let Some(mut slot) = next else { break };
-            next = end_of(slot).1;
-            // SAFETY: the chain owned its slots, which are the packet's now; nothing else refers to this
-            // slot.
-            let meta = unsafe { slot.as_mut() };
-            let left_out = headers.min(meta.values.head.into()) as u16;
-            meta.values.start += left_out;
-            meta.values.head -= left_out;
-            length += meta.length - u32::from(left_out);
-        }
+    /// Makes one large packet of all packets, in order. The headers of all packets but the first are left
+    /// out; they stay in front of the data in the packets' first slots.
+    #[inline]
+    pub fn into_packet(self) -> Packet {
+        let PacketChain { mut first, length, .. } = self;
         first.meta_mut().length = length;
         first
     }
@@ -168,8 +174,8 @@ mod tests {
         packet.chunks().collect::<Vec<_>>().concat()
     }
 
-    fn chain(pool: &mut Pool, texts: &[&[u8]]) -> PacketChain {
-        let mut all = texts.iter().map(|text| PacketChain::new(pool.packet(text).unwrap()));
+    fn chain(pool: &mut Pool, texts: &[&[u8]], headers: u16) -> PacketChain {
+        let mut all = texts.iter().map(|text| PacketChain::of_headers(pool.packet(text).unwrap(), headers));
         let mut first = all.next().unwrap();
         all.for_each(|next| first.append(next));
         first
@@ -179,21 +185,24 @@ mod tests {
     fn packets_come_off_as_they_went_on() {
         let mut pool = pool();
         let long = [7; 5000];
-        let texts: [&[u8]; 4] = [b"one", &long, b"", b"four"];
-        let mut chain = Some(chain(&mut pool, &texts));
-        assert_eq!(chain.as_ref().map(|chain| (chain.packets(), chain.slots())), Some((4, 6)));
-        let mut seen = Vec::new();
-        while let Some(left) = chain {
-            let (mut packet, rest) = left.pop();
-            assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
-            packet.set_offset(Base::Mac, Some(0));
-            seen.push(bytes(&packet));
-            let slots = rest.as_ref().map_or(0, PacketChain::slots);
-            assert_eq!(slots, [5, 2, 1, 0][seen.len() - 1]);
-            pool.free(packet);
-            chain = rest;
+        for (texts, headers) in
+            [([&b"one"[..], &long, b"", b"four"], 0), ([b"one", &long, b"ab", b"four"], 2)]
+        {
+            let mut chain = Some(chain(&mut pool, &texts, headers));
+            assert_eq!(chain.as_ref().map(|chain| (chain.packets(), chain.slots())), Some((4, 6)));
+            let mut seen = Vec::new();
+            while let Some(left) = chain {
+                let (mut packet, rest) = left.pop();
+                assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
+                packet.set_offset(Base::Mac, Some(0));
+                seen.push(bytes(&packet));
+                let slots = rest.as_ref().map_or(0, PacketChain::slots);
+                assert_eq!(slots, [5, 2, 1, 0][seen.len() - 1]);
+                pool.free(packet);
+                chain = rest;
+            }
+            assert_eq!(seen, texts);
         }
-        assert_eq!(seen, texts);
         assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
     }
 
@@ -201,10 +210,18 @@ mod tests {
     fn chains_become_large_packets() {
         let mut pool = pool();
         let long = [7; 5000];
-        let (mut a, b) = (chain(&mut pool, &[b"ab1", b"ab22"]), chain(&mut pool, &[&long, b"a", b"ab3"]));
-        a.append(b);
-        assert_eq!(a.head(), b"ab1");
-        let mut packet = a.into_packet(2);
+        let mut a = chain(&mut pool, &[b"ab1", b"ab22"], 2);
+        a.append(chain(&mut pool, &[&long, b"ab", b"ab3"], 2));
+        assert_eq!(a.first().data(), b"ab1");
+        // A packet that comes off has all of its bytes, also if a chain was added.
+        let (first, rest) = a.pop();
+        let mut packet = rest.unwrap().into_packet();
+        assert_eq!((first.data(), bytes(&packet)), (&b"ab1"[..], [&b"ab22"[..], &long[2..], b"3"].concat()));
+        pool.free(first);
+        pool.free(packet);
+        let mut a = chain(&mut pool, &[b"ab1", b"ab22"], 2);
+        a.append(chain(&mut pool, &[&long, b"ab", b"ab3"], 2));
+        packet = a.into_packet();
         let expected = [&b"ab122"[..], &long[2..], b"3"].concat();
         assert_eq!((bytes(&packet), packet.len()), (expected.clone(), expected.len()));
         let copy = pool.copy(&packet).unwrap();
@@ -226,11 +243,11 @@ mod tests {
             assert_eq!(store.lend_into(0..1, &mut b, &mut batch), 1);
             let lent = batch.pop().unwrap();
             let home = b.stats().in_use;
-            let mut mixed = chain(&mut a, &[b"a1", b"a2"]);
-            mixed.append(chain(&mut b, &[b"b1"]));
+            let mut mixed = chain(&mut a, &[b"a1", b"a2"], 1);
+            mixed.append(chain(&mut b, &[b"b1"], 1));
             mixed.append(PacketChain::new(lent));
-            mixed.append(chain(&mut a, &[b"a3"]));
-            let mut packet = mixed.into_packet(1);
+            mixed.append(chain(&mut a, &[b"a3"], 1));
+            let mut packet = mixed.into_packet();
             assert_eq!(bytes(&packet), b"a121tore3");
             match round {
                 0 => a.free(packet),
@@ -254,12 +271,12 @@ mod tests {
     #[test]
     fn a_pool_waits_for_slots_in_lists_of_others() {
         let (mut a, mut b) = (pool(), pool());
-        let mut mixed = chain(&mut a, &[b"a"]);
-        mixed.append(chain(&mut b, &[b"b"]));
+        let mut mixed = chain(&mut a, &[b"a"], 0);
+        mixed.append(chain(&mut b, &[b"b"], 0));
         drop(b);
         // While slots of the dropped pool are in use, no other pool gets its number.
         let more: Vec<Pool> = (0..3).map(|_| pool()).collect();
-        let packet = mixed.into_packet(0);
+        let packet = mixed.into_packet();
         assert_eq!(bytes(&packet), b"ab");
         a.free(packet);
         drop(more);

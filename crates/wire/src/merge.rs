@@ -6,12 +6,16 @@
 //! extension headers must be equal. Segments with IP options, with padding after the packet, or with wrong
 //! checksums are not merged, because cutting does not restore these.
 
+mod frame;
+
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
 use crate::checksum::{self, PseudoHeader, Sum};
 use crate::ipv6::FragmentHeader;
 use crate::layers::Network;
 use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
+
+pub use frame::{FirstFrame, Frame, NextSegment, SegmentData, WINDOW};
 
 /// The TCP flags that segments may have if they are to be merged.
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
@@ -137,6 +141,21 @@ fn after_extensions(next_header: u8, bytes: &[u8]) -> Option<AfterExtensions> {
 /// The offset in a routing header of the byte that says how many segments are left (RFC 8200, section 4.4).
 const SEGMENTS_LEFT: usize = 3;
 
+/// Returns the sum of the `length` bytes from offset `start` on of a packet in pieces; `None` if the first
+/// piece ends before `start`.
+#[inline]
+fn data_sum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, start: usize, length: usize) -> Option<Sum> {
+    let mut pieces = pieces.into_iter();
+    let first = pieces.next()?.get(start..)?;
+    let (mut left, mut sum) = (length, Sum::new());
+    for piece in std::iter::once(first).chain(pieces) {
+        let part = piece.get(..left).unwrap_or(piece);
+        sum = sum.bytes(part);
+        left -= part.len();
+    }
+    Some(sum)
+}
+
 /// The headers of nearly all packets: IPv4 without options, and TCP.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -157,9 +176,9 @@ struct Ip {
 
 impl Ip {
     /// Reads an IPv4 header of `own` bytes (options included) at offset `l3` of a packet of `length` bytes.
-    /// `None` for fragments and wrong lengths.
+    /// `None` for fragments and wrong lengths. The checksum is checked if `merges` is true.
     #[inline(always)]
-    fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize) -> Option<Ip> {
+    fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize, merges: bool) -> Option<Ip> {
         // A total length of 0 comes from a sender that leaves segmentation to a device; the packet then
         // ends with the frame.
         let said = usize::from(header.total_length.get());
@@ -168,7 +187,8 @@ impl Ip {
             return None;
         }
         let end = l3 + whole;
-        let is_plain = own == ipv4::Header::LEN
+        let is_plain = merges
+            && own == ipv4::Header::LEN
             && end == length
             && said > 0
             && header.checksum.get() != NEGATIVE_ZERO
@@ -260,28 +280,30 @@ impl WholeSegment {
     /// whole packet.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
-        WholeSegment::plain(head, l3, length).or_else(|| WholeSegment::of_any(head, l3, length))
+        WholeSegment::plain(head, l3, length, true).or_else(|| WholeSegment::of_any(head, l3, length, true))
     }
 
     /// Parses a packet as [`of`](Self::of) does, but only TCP over IPv4 without IP options; `None` for other
     /// packets. Nearly all packets have this format: both headers have fixed offsets, so that a single length
-    /// check is enough.
+    /// check is enough. If `merges` is false, what only merging needs is not checked, and
+    /// [`is_plain`](Self::is_plain) is false.
     #[inline(always)]
-    pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
+    pub fn plain(head: &[u8], l3: usize, length: usize, merges: bool) -> Option<WholeSegment> {
         let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
         if (ip.version_ihl, ip.protocol) != (0x45, ip_protocol::TCP) {
             return None;
         }
-        Ip::v4(ip, ipv4::Header::LEN, l3, length)?.tcp(tcp, head.len(), length)
+        Ip::v4(ip, ipv4::Header::LEN, l3, length, merges)?.tcp(tcp, head.len(), length)
     }
 
+    /// Parses a packet of any layout, as [`plain`](Self::plain) does for the usual one.
     #[inline(never)]
-    fn of_any(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
+    pub fn of_any(head: &[u8], l3: usize, length: usize, merges: bool) -> Option<WholeSegment> {
         let bytes = head.get(l3..)?;
         let (ip, protocol) = match bytes.first()? >> 4 {
             4 => {
                 let (header, _) = ipv4::Header::ref_from_prefix(bytes).ok()?;
-                (Ip::v4(header, header.header_len(), l3, length)?, header.protocol)
+                (Ip::v4(header, header.header_len(), l3, length, merges)?, header.protocol)
             }
             6 => {
                 let (header, rest) = ipv6::Header::ref_from_prefix(bytes).ok()?;
@@ -291,7 +313,7 @@ impl WholeSegment {
                 let end = fixed + usize::from(header.payload_length.get());
                 // A hop-by-hop header with the length of a jumbogram would be dropped by cutting, so that
                 // such a packet is not merged.
-                let is_plain = is_plain && end == length && offload::jumbo(bytes) == 0;
+                let is_plain = merges && is_plain && end == length && offload::jumbo(bytes) == 0;
                 (Ip { network: Network::Ipv6, l3, l4: fixed + options, end, is_plain, id: 0 }, protocol)
             }
             _ => return None,
@@ -324,18 +346,10 @@ impl WholeSegment {
     /// or the first piece is too short.
     #[inline]
     pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next()?;
-        let (headers, first) = head.split_at_checked(self.start.into())?;
-        let mut left = usize::from(self.length);
-        let mut sum = Sum::new();
-        for piece in std::iter::once(first).chain(pieces) {
-            let part = piece.get(..left).unwrap_or(piece);
-            sum = sum.bytes(part);
-            left -= part.len();
-        }
-        let whole = self.header_sum(headers)?.followed_by(sum);
-        whole.is_valid().then_some(sum)
+        let mut pieces = pieces.into_iter().peekable();
+        let header = self.header_sum(pieces.peek()?)?;
+        let sum = data_sum(pieces, self.start.into(), self.length.into())?;
+        header.followed_by(sum).is_valid().then_some(sum)
     }
 
     /// Returns the sum of the data as [`verify`](Self::verify) does, but computes it from the headers alone.
@@ -701,7 +715,7 @@ mod tests {
         fn no_bytes_panic(bytes in vec(any::<u8>(), 0..120), l3 in 0usize..60, length in 0usize..70_000, kind in 0u8..3) {
             let mut bytes = bytes;
             if let Some(byte) = bytes.get_mut(l3) { *byte = [0x45, 0x60, *byte][usize::from(kind)]; }
-            prop_assert_eq!(WholeSegment::of(&bytes, l3, length), WholeSegment::of_any(&bytes, l3, length));
+            prop_assert_eq!(WholeSegment::of(&bytes, l3, length), WholeSegment::of_any(&bytes, l3, length, true));
             if let Some(segment) = WholeSegment::of(&bytes, l3, length) {
                 let _ = (segment.verify([&bytes[..]]), segment.trust(&bytes), segment.sequence_length());
                 let _ = segment.goes_before(&bytes, &segment, &bytes[..bytes.len() / 2], 1);

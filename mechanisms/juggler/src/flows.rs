@@ -26,7 +26,8 @@ use std::collections::BinaryHeap;
 
 use element::{Packet, Timestamp};
 use flow::{FlowId, FlowTable, TableError};
-use wire::merge::WholeSegment;
+use wire::checksum::Sum;
+use wire::merge::{NextSegment, SegmentData, WholeSegment};
 use wire::tcp::flags;
 
 use crate::evicted::Evicted;
@@ -310,34 +311,111 @@ impl Flows {
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
         if is_plain && flow.phase != FlowPhase::BuildUp && flow.expected[0] == Some(segment.sequence) {
             // Fast path: the segment follows the last arrival in sequence, as nearly all segments do.
-            let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
-            if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
-                (flow.next, flow.flushed, flow.expected, flow.unrelated) = (end, now, [Some(end); 2], 0);
+            let data =
+                SegmentData { sequence: segment.sequence, length: segment.length, flags: segment.flags };
+            if self.pass_next(index, data, now) {
                 return Taken::InSequence(piece.packet);
             }
+            let flow = &mut self.flows[index as usize];
             if let Some(last) = flow.queue.continued_by(&piece, merges) {
                 let before = last.chain.slots();
-                last.extend(piece, merges);
-                let is_complete = merges && last.is_closed || last.is_urgent();
-                flow.slots += last.chain.slots() - before;
-                flow.unrelated = 0;
-                flow.expected[0] = Some(end);
-                self.held += 1;
-                if flow.slots > self.limits.slots {
-                    self.enter_loss_recovery(index, FlushReason::QueueFull, now);
-                    self.rest(index, now);
-                } else if is_complete {
-                    self.settle(index, now);
-                }
+                last.extend(piece.packet, data, segment.id, piece.data, merges);
+                let slots = last.chain.slots() - before;
+                self.extended(index, slots, now);
                 return Taken::Held;
             }
         }
         if !self.has_memory_for_run(index) {
             return Taken::NoMemory(piece.packet);
         }
-        self.take_closely(index, SegmentRun::new(piece, now), now);
+        let run = self.run_of(index, piece, now);
+        self.take_closely(index, run, now);
         Taken::Held
+    }
+
+    /// Makes a run of a segment of a flow.
+    #[inline]
+    fn run_of(&self, index: u32, piece: Piece<'_>, now: Timestamp) -> SegmentRun {
+        SegmentRun::new(piece, self.limits.merges && self.flows[index as usize].merges, now)
+    }
+
+    /// Takes a packet if its segment is next after the last run of a flow, and can be merged with this run.
+    /// `mark` is the hash of its annotations, and `sum` returns the sum of its data, as in [`Piece`]; an error
+    /// if the packet cannot be merged. Does what [`take`](Self::take) does, but only for frames of the usual
+    /// layout; returns other packets.
+    #[inline(always)]
+    pub fn take_next<E>(
+        &mut self,
+        index: u32,
+        packet: Packet,
+        mark: u64,
+        sum: impl FnOnce(&Packet, &NextSegment) -> Result<Option<Sum>, E>,
+        now: Timestamp,
+    ) -> Result<(), Packet> {
+        let flow = &mut self.flows[index as usize];
+        if flow.phase == FlowPhase::BuildUp || !(self.limits.merges && flow.merges) {
+            return Err(packet);
+        }
+        let Some((last, next)) = flow.queue.continued_in_frame(&packet, mark) else { return Err(packet) };
+        let Ok(sum) = sum(&packet, &next) else { return Err(packet) };
+        if flow.expected[0] != Some(next.data.sequence) || last.data.is_some() != sum.is_some() {
+            return Err(packet);
+        }
+        let before = last.chain.slots();
+        last.extend(packet, next.data, next.id, sum, true);
+        let slots = last.chain.slots() - before;
+        self.extended(index, slots, now);
+        Ok(())
+    }
+
+    /// Accounts for a segment of `slots` slots by which the last run of a flow was extended, and flushes
+    /// segments that need not wait any longer.
+    #[inline(always)]
+    fn extended(&mut self, index: u32, slots: u32, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        let Some(last) = flow.queue.back() else { return };
+        let is_complete = self.limits.merges && flow.merges && last.is_closed || last.is_urgent();
+        flow.expected[0] = Some(last.end);
+        flow.slots += slots;
+        flow.unrelated = 0;
+        self.held += 1;
+        if flow.slots > self.limits.slots {
+            self.enter_loss_recovery(index, FlushReason::QueueFull, now);
+            self.rest(index, now);
+        } else if is_complete {
+            self.settle(index, now);
+        }
+    }
+
+    /// Accounts for a segment that is next in a flow without merging, if no segments wait: it need not be
+    /// held. Returns false, and does nothing, for other segments.
+    #[inline(always)]
+    pub fn pass_next(&mut self, index: u32, segment: SegmentData, now: Timestamp) -> bool {
+        let flow = &mut self.flows[index as usize];
+        let is_next = segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0
+            && flow.phase != FlowPhase::BuildUp
+            && flow.expected[0] == Some(segment.sequence)
+            && flow.queue.is_empty()
+            && !(self.limits.merges && flow.merges)
+            && segment.sequence == flow.next;
+        if is_next {
+            let end = segment.sequence.wrapping_add(segment.length.into());
+            (flow.next, flow.flushed, flow.expected, flow.unrelated) = (end, now, [Some(end); 2], 0);
+        }
+        is_next
+    }
+
+    /// Returns the id of the flow with this index, by which it is found again as long as it has its entry.
+    #[inline]
+    pub fn id_of(&self, index: u32) -> Option<FlowId> {
+        self.flows[index as usize].id
+    }
+
+    /// Returns the index of the flow with this id; `None` if the flow has no entry any more.
+    #[inline]
+    pub fn index_of(&self, id: FlowId) -> Option<u32> {
+        self.table.is_current(id).then(|| id.index())
     }
 
     /// Takes a TCP segment that the fast path of [`take`](Self::take) does not handle.
@@ -400,7 +478,7 @@ impl Flows {
         if !self.has_memory_for_run(index) {
             return Some(piece.packet);
         }
-        let mut run = SegmentRun::new(piece, now);
+        let mut run = self.run_of(index, piece, now);
         let flow = &self.flows[index as usize];
         run.start = flow.queue.back().map_or(flow.next, |last| last.end);
         run.end = run.start.wrapping_add(run.length);

@@ -111,10 +111,10 @@ use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
 use flow::{FlowId, KeyHasher};
-use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
+use packet::{BATCH_CAPACITY, Drain, VirtioNet, prefetch_line};
 use wire::checksum::Sum;
 use wire::layers::{FLOW_HEADERS, Network};
-use wire::merge::WholeSegment;
+use wire::merge::{Frame, NextSegment, WINDOW, WholeSegment};
 use wire::tcp::flags;
 use wire::{FromBytes, ipv4};
 
@@ -215,9 +215,20 @@ const AHEAD: usize = 3;
 /// The number of entries in the small hash table that finds the distinct flows of a batch; a power of two.
 const PLACES: usize = 64;
 
-/// The result of the look-up of a batch: a segment per packet, and the distinct flows of the batch.
+/// The segment in a packet, as far as the look-up of a batch finds it.
+#[derive(Clone, Copy)]
+enum Located {
+    /// No segment that is put in order.
+    No,
+    /// A segment in a frame of the usual layout, whose headers are read when the packet is taken.
+    Usual,
+    /// A segment in a packet of another layout.
+    Other(WholeSegment),
+}
+
+/// The result of the look-up of packets of a batch, and the distinct flows of these packets.
 struct Scratch {
-    segments: [Option<WholeSegment>; BATCH_CAPACITY],
+    segments: [Located; BATCH_CAPACITY],
     /// For each packet with a segment, the index of the packet's flow in `keys`, `hashes` and `ids`.
     flows: [u8; BATCH_CAPACITY],
     keys: [SegmentFlow; BATCH_CAPACITY],
@@ -233,7 +244,7 @@ struct Scratch {
 impl Scratch {
     fn new() -> Box<Scratch> {
         Box::new(Scratch {
-            segments: [None; BATCH_CAPACITY],
+            segments: [Located::No; BATCH_CAPACITY],
             flows: [0; BATCH_CAPACITY],
             keys: [SegmentFlow::NONE; BATCH_CAPACITY],
             hashes: [0; BATCH_CAPACITY],
@@ -246,8 +257,8 @@ impl Scratch {
     /// Notes the segment of the packet at index `at`, and its flow if the flow is new in the batch. After a
     /// collision in `places`, a flow is added again.
     #[inline(always)]
-    fn note(&mut self, at: usize, segment: WholeSegment, key: SegmentFlow, hasher: &KeyHasher) {
-        self.segments[at] = Some(segment);
+    fn note(&mut self, at: usize, segment: Located, key: SegmentFlow, hasher: &KeyHasher) {
+        self.segments[at] = segment;
         let place = &mut self.places[key.place(PLACES)];
         let noted = usize::from(*place);
         if noted >= self.count || !self.keys[noted].is_same(&key) {
@@ -269,6 +280,15 @@ struct Known<'a> {
     now: Timestamp,
 }
 
+/// The flow of the packet before, if its frame had the usual layout. The next packet is probably of the same
+/// flow, and is compared with it before a flow is looked up.
+struct RecentFlow {
+    window: [u8; WINDOW],
+    key: SegmentFlow,
+    hash: u32,
+    id: Option<FlowId>,
+}
+
 /// An error: the transport checksum of a segment is wrong.
 #[derive(Clone, Copy, Debug)]
 struct Damaged;
@@ -277,6 +297,7 @@ struct Juggler {
     settings: Settings,
     flows: Flows,
     hasher: KeyHasher,
+    recent: RecentFlow,
     /// The memory for look-ups; `None` before the first batch and while a batch is processed.
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
@@ -289,6 +310,8 @@ struct Juggler {
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
+    /// True if packets that are next in their flow stay in their batch: nothing is merged or checked.
+    passes_in_place: bool,
     /// True if any element reads annotations: the bytes that are read must be equal in merged segments.
     compares: bool,
     /// True if the timer was late and has been set again; the next time it is not postponed.
@@ -303,6 +326,7 @@ impl Juggler {
             settings,
             flows,
             hasher: KeyHasher::default(),
+            recent: RecentFlow { window: [0; WINDOW], key: SegmentFlow::NONE, hash: 0, id: None },
             scratch: None,
             cutter: Cutter::default(),
             statistics: Statistics::default(),
@@ -310,26 +334,27 @@ impl Juggler {
             merges: false,
             is_asked: false,
             leaves_checksums: false,
+            passes_in_place: false,
             compares: false,
             is_second_look: false,
             armed: None,
         }
     }
 
-    /// Finds the segments of all packets of a batch and looks up their distinct flows. All look-ups are made
-    /// together, so that cache misses overlap.
+    /// Finds the segments of packets and looks up their distinct flows. All look-ups are made together, so
+    /// that cache misses overlap.
     #[inline]
-    fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
+    fn look_up(&self, packets: &[Packet], scratch: &mut Scratch) {
         scratch.count = 0;
-        for (at, packet) in batch.iter().enumerate() {
-            // The results of this fast path stay in registers; those of `locate_any` go through memory.
-            if let Some((segment, key)) = key::plain(packet) {
-                scratch.note(at, segment, key, &self.hasher);
-            } else {
-                match key::locate_any(packet).filter(|(segment, _)| segment.is_tcp || self.settings.udp) {
-                    Some((segment, key)) => scratch.note(at, segment, key, &self.hasher),
-                    None => scratch.segments[at] = None,
-                }
+        for (at, packet) in packets.iter().enumerate() {
+            if let Some(key) = key::usual_key(packet) {
+                scratch.note(at, Located::Usual, key, &self.hasher);
+                continue;
+            }
+            let found = key::locate_any(packet, self.merges);
+            match found.filter(|(segment, _)| segment.is_tcp || self.settings.udp) {
+                Some((segment, key)) => scratch.note(at, Located::Other(segment), key, &self.hasher),
+                None => scratch.segments[at] = Located::No,
             }
         }
         let Scratch { keys, hashes, ids, count, .. } = scratch;
@@ -463,37 +488,140 @@ impl Juggler {
         })
     }
 
-    /// Takes all packets of a batch in order; the batch is empty afterwards.
+    /// Takes all packets of a batch in order; the batch is empty afterwards. Flows are looked up from the
+    /// first packet on that is not of the same flow as the packet before.
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
-        let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
         if self.settings.checks {
             batch.iter().take(AHEAD + 1).for_each(ask_for_data);
         }
-        self.look_up(batch, &mut scratch);
         let now = cx.now();
-        let Scratch { segments, flows, keys, hashes, ids, .. } = &*scratch;
         let mut packets = batch.drain();
-        for (segment, &flow) in segments.iter().zip(flows) {
-            let Some(packet) = packets.next() else { break };
-            if self.settings.checks
-                && let Some(ahead) = packets.as_slice().get(AHEAD)
-            {
-                ask_for_data(ahead);
-            }
-            let flow = usize::from(flow);
-            let (key, hash, seen) = (&keys[flow], hashes[flow], ids[flow]);
-            match segment {
-                Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen, now }),
-                None => {
-                    self.statistics.passed += 1;
-                    add(cx, out, packet);
-                }
+        while let Some(packet) = packets.as_slice().first() {
+            let Some(flow) = self.recent_flow(packet) else {
+                self.take_looked_up(cx, &mut packets, out, now);
+                break;
+            };
+            let Some(packet) = self.next_of(&mut packets) else { break };
+            if let Err(packet) = self.take_next(cx, flow, packet, now) {
+                self.take_known(cx, out, packet, now);
             }
         }
         drop(packets);
         self.statistics.pass(FlushReason::InSequence, std::mem::take(&mut self.in_sequence));
+    }
+
+    /// Returns the next of the packets of a batch, and prefetches the data of a later one if it has to be
+    /// read.
+    #[inline(always)]
+    fn next_of(&self, packets: &mut Drain<'_>) -> Option<Packet> {
+        let packet = packets.next();
+        if self.settings.checks
+            && let Some(ahead) = packets.as_slice().get(AHEAD)
+        {
+            ask_for_data(ahead);
+        }
+        packet
+    }
+
+    /// Returns the index of a packet's flow, if it is the same flow as that of the packet before, and its
+    /// frame has the usual layout.
+    #[inline(always)]
+    fn recent_flow(&self, packet: &Packet) -> Option<u32> {
+        let is_same = key::frame_of(packet)?.continues(&self.recent.window);
+        self.recent.id.filter(|_| is_same).and_then(|id| self.flows.index_of(id))
+    }
+
+    /// Takes a packet whose segment is next in a run of its flow and can be merged with it; returns other
+    /// packets.
+    #[inline(always)]
+    fn take_next(&mut self, cx: &Cx<'_>, flow: u32, packet: Packet, now: Timestamp) -> Result<(), Packet> {
+        if !self.merges || self.is_asked && (is_large_segment(&packet) || is_partial(&packet)) {
+            return Err(packet);
+        }
+        let mark = if self.compares { self.mark(cx, &packet) } else { 0 };
+        let (checks, keeps) = (self.settings.checks, !self.leaves_checksums);
+        let sum = |packet: &Packet, next: &NextSegment| match checks {
+            true => next.verify(packet.chunks()).map(|sum| keeps.then_some(sum)).ok_or(Damaged),
+            false => Ok(keeps.then(|| next.trust())),
+        };
+        self.flows.take_next(flow, packet, mark, sum, now)?;
+        self.statistics.segments[0] += 1;
+        Ok(())
+    }
+
+    /// Takes a packet of the same flow as the packet before.
+    #[inline]
+    fn take_known(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
+        let RecentFlow { key, hash, id, .. } = self.recent;
+        let Some(segment) = key::usual_segment(&packet, self.merges) else {
+            return self.take_other(cx, out, packet);
+        };
+        self.take(cx, out, packet, Known { segment: &segment, key: &key, hash, seen: id, now });
+    }
+
+    /// Takes a packet that has no segment.
+    #[inline]
+    fn take_other(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet) {
+        self.statistics.passed += 1;
+        add(cx, out, packet);
+    }
+
+    /// Takes packets, whose flows are looked up together.
+    fn take_looked_up(&mut self, cx: &mut Cx<'_>, packets: &mut Drain<'_>, out: &mut Batch, now: Timestamp) {
+        let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
+        self.look_up(packets.as_slice(), &mut scratch);
+        let Scratch { segments, flows, keys, hashes, ids, .. } = &*scratch;
+        // The next packets probably belong to the flow of the last one.
+        let last = packets.as_slice().len().wrapping_sub(1);
+        let recent = packets.as_slice().last().and_then(key::frame_of).filter(|frame| frame.is_usual());
+        let recent = recent
+            .map(|frame| (*frame.window, keys[usize::from(flows[last])], hashes[usize::from(flows[last])]));
+        for (segment, &flow) in segments.iter().zip(flows) {
+            let Some(mut packet) = self.next_of(packets) else { break };
+            let flow = usize::from(flow);
+            let (key, hash, seen) = (&keys[flow], hashes[flow], ids[flow]);
+            let other;
+            let segment = match segment {
+                Located::No => None,
+                Located::Other(segment) => Some(segment),
+                Located::Usual => {
+                    if let Some(flow) = seen.and_then(|id| self.flows.index_of(id)) {
+                        match self.take_next(cx, flow, packet, now) {
+                            Ok(()) => continue,
+                            Err(returned) => packet = returned,
+                        }
+                    }
+                    other = key::usual_segment(&packet, self.merges);
+                    other.as_ref()
+                }
+            };
+            match segment {
+                Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen, now }),
+                None => self.take_other(cx, out, packet),
+            }
+        }
+        if let Some((window, key, hash)) = recent {
+            let id = self.flows.find(&key, hash, None).and_then(|flow| self.flows.id_of(flow));
+            self.recent = RecentFlow { window, key, hash, id };
+        }
         self.scratch = Some(scratch);
+    }
+
+    /// Takes packets from the front of a batch that need not be held, in flows without merging, and leaves
+    /// them in the batch. Returns their number.
+    #[inline]
+    fn pass_in_place(&mut self, batch: &Batch, now: Timestamp) -> usize {
+        let Some(flow) = self.recent.id.and_then(|id| self.flows.index_of(id)) else { return 0 };
+        let mut passes = |packet: &Packet| {
+            let frame = key::frame_of(packet).filter(|frame| frame.continues(&self.recent.window));
+            let segment = frame.and_then(Frame::data);
+            segment.is_some_and(|segment| self.flows.pass_next(flow, segment, now))
+        };
+        let count = batch.iter().take_while(|packet| passes(packet)).count();
+        self.statistics.segments[0] += count as u64;
+        self.in_sequence += count as u64;
+        count
     }
 
     /// Takes a batch with large segments if no large segments may leave: cuts them first, and takes the
@@ -617,7 +745,7 @@ fn has_no_use_for_id(packet: &Packet, segment: &WholeSegment) -> bool {
 /// headers, and describes the segments in the virtio header so that they can be cut again.
 fn large(run: SegmentRun) -> Packet {
     let SegmentRun { chain, first, last_flags, data, length, repeats_id, .. } = run;
-    let mut packet = chain.into_packet(first.start.into());
+    let mut packet = chain.into_packet();
     first.enlarge(packet.data_mut(), length as usize, last_flags, data);
     let kind = match (first.is_tcp, first.network) {
         (true, Network::Ipv4) => VirtioNet::TCP_V4,
@@ -676,6 +804,7 @@ impl Element for Juggler {
         self.merges = self.settings.merges && cx.graph().may_merge();
         self.is_asked = cx.graph().receives_offloads();
         self.leaves_checksums = cx.graph().may_offload();
+        self.passes_in_place = !(self.merges || self.is_asked || self.settings.checks);
         self.compares = cx.graph().facts().annotations_read.contains(&true);
         self.flows.set_limits(self.settings.limits(self.merges));
         Ok(())
@@ -683,6 +812,14 @@ impl Element for Juggler {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let mut out = cx.batch();
+        if self.passes_in_place {
+            let passed = self.pass_in_place(&batch, cx.now());
+            if passed < batch.len() {
+                // `out` is empty, so that it has room.
+                batch.part(&mut out, |place| place >= passed);
+            }
+            std::mem::swap(&mut batch, &mut out);
+        }
         match self.is_asked && !cx.graph().may_merge() && batch.iter().any(is_large_segment) {
             true => self.take_cut(cx, &mut batch, &mut out),
             false => self.take_all(cx, &mut batch, &mut out),

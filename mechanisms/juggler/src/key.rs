@@ -4,7 +4,7 @@
 use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
-use wire::merge::WholeSegment;
+use wire::merge::{Frame, WINDOW, WholeSegment};
 use wire::{ether_type, tcp};
 use zerocopy::FromZeros;
 
@@ -17,8 +17,12 @@ pub const WRITTEN: u16 = 80;
 const CHECKSUM_END: u16 = 18;
 /// The offset in bits of protocol and IP version in the last word of a key.
 const KIND: u32 = 56;
+/// Protocol and IP version in a key, for TCP over IPv4.
+const KIND_TCP_V4: u64 = 5;
 /// The length of an Ethernet header in bytes, without tags.
 const ETHERNET: usize = 14;
+/// The offset of the IP header in a frame of the usual layout.
+const L3: isize = ETHERNET as isize;
 /// The offset in bytes of the type field in an Ethernet header.
 const TYPE: usize = 12;
 
@@ -61,6 +65,14 @@ impl SegmentFlow {
         (mixed >> 32) as usize & (places - 1)
     }
 
+    /// Returns the key of the flow of a frame of the usual layout ([`Frame::is_usual`]).
+    #[inline(always)]
+    fn of_usual(window: &[u8; WINDOW]) -> SegmentFlow {
+        let words: [[u8; 8]; 2] = [26, 30].map(|at| std::array::from_fn(|byte| window[at + byte]));
+        let [addresses, ports] = words.map(u64::from_le_bytes);
+        SegmentFlow([addresses, 0, 0, 0, ports >> 32 | KIND_TCP_V4 << KIND])
+    }
+
     /// Returns the key of the flow of `segment`, whose header offsets count from the start of `frame`; `None`
     /// if the addresses or ports are not in `frame`.
     #[inline]
@@ -74,7 +86,7 @@ impl SegmentFlow {
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
         // Bit 2 of `kind` is set in the key of each flow, so that no key equals `NONE`; bit 1 encodes the IP
         // version, bit 0 the protocol.
-        let kind = 4 | version << 1 | u64::from(segment.is_tcp);
+        let kind = KIND_TCP_V4 & !1 | version << 1 | u64::from(segment.is_tcp);
         Some(SegmentFlow([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
@@ -87,24 +99,41 @@ impl SegmentFlow {
 /// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.
 #[inline]
 pub fn locate(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
-    plain(packet).or_else(|| locate_any(packet))
-}
-
-/// Finds the segment as [`locate`] does, but only for the layout of nearly all packets: TCP over IPv4 without
-/// IP options, in an Ethernet frame without tags. `None` for all other packets.
-#[inline(always)]
-pub(crate) fn plain(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
-    let data = packet.data();
-    if !is_untagged(packet, data) || packet.offset(Base::Network).is_some_and(|l3| l3 != ETHERNET as isize) {
-        return None;
+    match usual_key(packet).zip(usual_segment(packet, true)) {
+        Some((key, segment)) => Some((segment, key)),
+        None => locate_any(packet, true),
     }
-    let segment = WholeSegment::plain(data, ETHERNET, packet.len())?;
-    Some((segment, SegmentFlow::of(data, &segment, 0)?))
 }
 
-/// Finds the segment as [`locate`] does, for packets of any layout.
+/// Returns a packet as a frame that may have the usual layout; `None` if its annotations say that it has
+/// another layout.
+#[inline(always)]
+pub(crate) fn frame_of(packet: &Packet) -> Option<Frame<'_>> {
+    let may_be = packet.link() == 1 && matches!(packet.offset(Base::Network), None | Some(L3));
+    let window = packet.slot_bytes(0).filter(|_| may_be)?;
+    Some(Frame { window, head: packet.data(), length: packet.len() })
+}
+
+/// Returns the key of the flow of a packet, but only for the layout of nearly all packets: TCP over IPv4
+/// without IP options, in an Ethernet frame without tags. `None` for all other packets. If it returns a key,
+/// [`usual_segment`] may still find no whole segment.
+#[inline(always)]
+pub(crate) fn usual_key(packet: &Packet) -> Option<SegmentFlow> {
+    let frame = frame_of(packet).filter(|frame| frame.is_usual())?;
+    Some(SegmentFlow::of_usual(frame.window))
+}
+
+/// Returns the segment of a packet for which [`usual_key`] returns a key. If `merges` is false, what only
+/// merging needs is not checked.
+#[inline(always)]
+pub(crate) fn usual_segment(packet: &Packet, merges: bool) -> Option<WholeSegment> {
+    WholeSegment::plain(packet.data(), ETHERNET, packet.len(), merges)
+}
+
+/// Finds the segment as [`locate`] does, for packets of any layout. If `merges` is false, what only merging
+/// needs is not checked.
 #[inline(never)]
-pub(crate) fn locate_any(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
+pub(crate) fn locate_any(packet: &Packet, merges: bool) -> Option<(WholeSegment, SegmentFlow)> {
     let data = packet.data();
     let mut is_inner = false;
     let (l3, vlans) = match packet.offset(Base::Network) {
@@ -116,7 +145,9 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)>
         None if is_untagged(packet, data) => (ETHERNET, 0),
         None => ip_header(data, packet.link())?,
     };
-    let mut segment = WholeSegment::of(data, l3, packet.len())?;
+    let length = packet.len();
+    let mut segment = WholeSegment::plain(data, l3, length, merges)
+        .or_else(|| WholeSegment::of_any(data, l3, length, merges))?;
     // The effects declare reads of FLOW_HEADERS bytes only, so segments with longer headers are not read.
     // In practice no link header is so long.
     if usize::from(segment.l4) + tcp::Header::LEN > FLOW_HEADERS.into() {
@@ -174,7 +205,7 @@ mod tests {
         for builder in builders {
             let mut packet = pool.packet(&builder.build(b"data").unwrap()).unwrap();
             let (segment, key) = locate(&packet).unwrap();
-            assert_eq!(locate_any(&packet), Some((segment, key)));
+            assert_eq!(locate_any(&packet, true), Some((segment, key)));
             assert_eq!(segment.length, 4);
             // With the network header annotation set, the result is the same before and after the link header
             // is stripped.
@@ -183,7 +214,7 @@ mod tests {
             for strip in [0, segment.l3 as usize] {
                 assert!(packet.strip(strip));
                 assert_eq!(locate(&packet).unwrap().1, key);
-                assert_eq!(locate(&packet), locate_any(&packet));
+                assert_eq!(locate(&packet), locate_any(&packet, true));
             }
             pool.free(packet);
             assert!(!keys.contains(&key) && key != SegmentFlow::NONE);

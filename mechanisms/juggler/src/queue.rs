@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use element::{Packet, Timestamp};
 use packet::PacketChain;
 use wire::checksum::Sum;
-use wire::merge::WholeSegment;
+use wire::merge::{FirstFrame, NextSegment, SegmentData, WholeSegment};
 use wire::tcp::flags;
 
+use crate::key::frame_of;
 use crate::sequence::is_before;
 
 /// The maximum length of an IP packet in bytes, which limits large segments.
@@ -52,10 +53,14 @@ pub struct SegmentRun {
     pub end: u32,
     /// The earliest time at which a segment of the run arrived.
     pub since: Timestamp,
-    /// The packets of the run's segments, chained in order.
+    /// The packets of the run's segments, chained in order. If they are to form a large segment, all but the
+    /// first are without their headers.
     pub chain: PacketChain,
     /// The header fields of the run's first segment.
     pub first: WholeSegment,
+    /// The first segment as further frames are compared with it; `None` before the first comparison, and if
+    /// its frame does not have the usual layout.
+    frame: Option<FirstFrame>,
     /// The number of data bytes in the run's last segment.
     last_length: u16,
     /// The TCP flags of the last segment.
@@ -80,18 +85,22 @@ pub struct SegmentRun {
 }
 
 impl SegmentRun {
-    /// Creates a run of one segment that arrived at `now`.
+    /// Creates a run of one segment that arrived at `now`. `flow_merges` is true if the segments of its flow
+    /// are merged.
     #[inline]
-    pub fn new(piece: Piece<'_>, now: Timestamp) -> SegmentRun {
+    pub fn new(piece: Piece<'_>, flow_merges: bool, now: Timestamp) -> SegmentRun {
         let Piece { packet, segment, data, merges, may_repeat_id, mark } = piece;
+        let merges = merges && segment.is_plain;
+        let headers = if merges && flow_merges { segment.start } else { 0 };
         let mut run = SegmentRun {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
             since: now,
             first: *segment,
+            frame: None,
             last_length: segment.length,
             last_flags: segment.flags,
-            merges: merges && segment.is_plain,
+            merges,
             data,
             length: segment.length.into(),
             mark,
@@ -99,7 +108,7 @@ impl SegmentRun {
             repeats_id: false,
             is_one: true,
             is_closed: false,
-            chain: PacketChain::new(packet),
+            chain: PacketChain::of_headers(packet, headers),
         };
         run.is_closed = run.is_last();
         run
@@ -145,15 +154,22 @@ impl SegmentRun {
             && self.mark == next.mark
             && next.length <= self.room()
             && self.chain.slots() + next.chain.slots() <= self.most_slots()
-            && (next.chain.packets() == 1 || next.repeats_id == self.repeats_id_before(&next.first))
-            && self.takes_first(&next.first, next.chain.head())
+            && (next.chain.packets() == 1 || next.repeats_id == self.repeats_id_before(next.first.id))
+            && self.takes_first(&next.first, next.chain.first().data())
     }
 
-    /// True if, with `next` appended, all segments have the same identification and may have it. In a run
-    /// of one segment, the identification of `next` decides; a longer run has decided already.
+    /// True if, with a segment of identification `next` appended, all segments have the same identification
+    /// and may have it. In a run of one segment, `next` decides; a longer run has decided already.
     #[inline]
-    fn repeats_id_before(&self, next: &WholeSegment) -> bool {
-        self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id
+    fn repeats_id_before(&self, next: u16) -> bool {
+        self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next == self.first.id
+    }
+
+    /// Returns the expected difference between the identifications of the first segment and of a segment of
+    /// identification `next` that is appended.
+    #[inline]
+    fn id_ahead(&self, next: u16) -> u16 {
+        if self.repeats_id_before(next) { 0 } else { self.chain.packets() as u16 }
     }
 
     /// True if the new segment `next`, which starts at the end of this run, can be part of the same large
@@ -168,18 +184,34 @@ impl SegmentRun {
 
     #[inline(always)]
     fn takes_first(&self, next: &WholeSegment, head: &[u8]) -> bool {
-        let id_ahead = if self.repeats_id_before(next) { 0 } else { self.chain.packets() as u16 };
         !self.is_closed
             && next.length <= self.first.length
-            && self.first.goes_before(self.chain.head(), next, head, id_ahead)
+            && self.first.goes_before(self.chain.first().data(), next, head, self.id_ahead(next.id))
     }
 
-    /// Appends a segment without SYN, FIN and RST that starts at the end of the run. If `merges` is false,
-    /// the run's segments can no longer form one large segment.
+    /// Returns the segment in a packet that starts at the end of this run and can be part of the same large
+    /// segment. Compares frames of the usual layout only, for which it is faster than
+    /// [`takes_piece`](Self::takes_piece); `None` for others.
     #[inline(always)]
-    pub fn extend(&mut self, piece: Piece<'_>, merges: bool) {
-        let Piece { packet, segment, data, .. } = piece;
-        let repeats_id = self.repeats_id_before(segment);
+    fn next_in(&mut self, packet: &Packet) -> Option<NextSegment> {
+        let own = frame_of(self.chain.first())?;
+        if self.frame.is_none() && self.chain.packets() == 1 {
+            self.frame = FirstFrame::of(&self.first, own);
+        }
+        let next = self.frame.as_ref()?.next(own, frame_of(packet)?)?;
+        let takes = !self.is_closed
+            && next.data.sequence == self.end
+            && next.data.length <= self.first.length
+            && next.id == self.first.id.wrapping_add(self.id_ahead(next.id));
+        takes.then_some(next)
+    }
+
+    /// Appends a packet with a segment without SYN, FIN and RST that starts at the end of the run. `id` is
+    /// its identification, `data` the sum of its data. If `merges` is false, the run's segments can no longer
+    /// form one large segment.
+    #[inline(always)]
+    pub fn extend(&mut self, packet: Packet, segment: SegmentData, id: u16, data: Option<Sum>, merges: bool) {
+        let repeats_id = self.repeats_id_before(id);
         self.chain.push(packet);
         self.repeats_id = repeats_id;
         self.end = self.end.wrapping_add(segment.length.into());
@@ -194,7 +226,7 @@ impl SegmentRun {
     /// form one large segment.
     #[inline]
     fn append(&mut self, next: SegmentRun, merges: bool) {
-        let repeats_id = self.repeats_id_before(&next.first);
+        let repeats_id = self.repeats_id_before(next.first.id);
         let SegmentRun { chain, .. } = next;
         self.chain.append(chain);
         self.repeats_id = repeats_id;
@@ -270,6 +302,19 @@ impl Queue {
     pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut SegmentRun> {
         let last = self.runs.back_mut()?;
         (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
+    }
+
+    /// Returns the last run and the segment in a packet, if both are as [`SegmentRun::next_in`] says, and the
+    /// hash of the annotations that any element reads is `mark`.
+    #[inline(always)]
+    pub fn continued_in_frame(
+        &mut self,
+        packet: &Packet,
+        mark: u64,
+    ) -> Option<(&mut SegmentRun, NextSegment)> {
+        let last = self.runs.back_mut().filter(|last| last.mark == mark)?;
+        let next = last.next_in(packet)?;
+        Some((last, next))
     }
 
     /// Inserts a run, and joins it with the runs directly before and after it if they are adjacent. If

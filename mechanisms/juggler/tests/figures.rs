@@ -89,7 +89,7 @@ impl Table {
         let pool = &mut self.pool;
         runs.map(|(run, reason)| {
             let numbers = (run.start / SIZE, (run.end / SIZE).saturating_sub(1), reason);
-            pool.free(run.chain.into_packet(0));
+            pool.free(run.chain.into_packet());
             numbers
         })
         .collect()
