@@ -446,6 +446,8 @@ pub enum Leaves {
 /// | `offloads` | the engine, before sources leave work to devices |
 /// | `marks` | the engine, so that a flow is looked up once |
 /// | `finds_runs` | the engine, so that packets are compared once |
+/// | `trusts_checksums` | the engine, so that a checksum that an interface has verified is not summed again |
+/// | `restores_checksums` | the engine, so that payloads are not read where large segments are cut again |
 /// | `sliced` | the engine, which checks the elements between parking and joining of payloads |
 /// | `whole_length` | the engine, for elements between parking and joining of payloads |
 /// | `keeps_to_header` | the verifier, for bytes after the network header |
@@ -464,6 +466,12 @@ pub struct Support {
     /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]), or numbers the runs of the
     /// packets that it sends ([`crate::Cx::new_run`]).
     pub finds_runs: bool,
+    /// True if the element checks transport checksums, and trusts what devices say of them
+    /// ([`crate::checksums::is_known_right`]). The outcome for packets is the same as if it checked them.
+    pub trusts_checksums: bool,
+    /// True if the element cuts every large segment that comes to it, and gives each of the packets the
+    /// checksum with which it arrived, even if that is wrong.
+    pub restores_checksums: bool,
     /// The outputs and inputs at which the element takes payloads out of packets and parks them in a table,
     /// and joins them with their packets again (Slicer).
     pub sliced: Sliced,

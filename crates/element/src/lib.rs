@@ -29,6 +29,7 @@
 pub mod addresses;
 pub mod args;
 pub mod background;
+pub mod checksums;
 pub mod class;
 pub mod context;
 pub mod effects;

@@ -8,7 +8,7 @@ use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{ReachFromTransport, Restore};
 
-use crate::{flow_marks, runs};
+use crate::{checksums, flow_marks, runs};
 
 /// The length of the longest IPv4 header, in bytes.
 const IP_HEADER: i64 = 60;
@@ -75,6 +75,8 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         tells_lengths,
         flow_marks,
         runs: runs::known(effects, forward),
+        right_checksums: checksums::known(effects, forward),
+        restored_checksums: checksums::restored(effects, forward),
     }
 }
 

@@ -36,6 +36,7 @@
 //! in hints for the user.
 #![allow(unsafe_code)]
 
+mod checksums;
 mod clock;
 mod configure;
 mod control;

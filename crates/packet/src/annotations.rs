@@ -43,6 +43,9 @@ impl VirtioNet {
     /// Bit of `flags`: the checksum field holds only the sum of the pseudo-header, and the device completes
     /// it.
     pub const NEEDS_CHECKSUM: u8 = 1;
+    /// Bit of `flags` that a device sets: the transport checksum was found right. Packets have a bit of their
+    /// own for it ([`Packet::has_right_checksum`](crate::Packet::has_right_checksum)).
+    pub const DATA_VALID: u8 = 2;
     /// Bit of `flags`: all segments get the IPv4 identification of the large packet, which is not
     /// incremented from segment to segment. Virtio has no flag for this, so it is never passed to a device.
     pub const CONSTANT_ID: u8 = 0x80;

@@ -4,7 +4,7 @@
 use std::ptr;
 
 use crate::packet::Packet;
-use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Values};
+use crate::slot::{Base, NO_OFFSET, PacketKind, RIGHT_CHECKSUM, SLOT_STRIDE, Values};
 
 /// Values for the metadata of packets, which [`Packet::mark`] writes: the offsets of headers, the link
 /// type, the input number and the packet type. Fields that are not set here keep their value in the packet.
@@ -88,7 +88,12 @@ impl Marks {
     /// Sets Click's packet type annotation.
     #[must_use]
     pub fn kind(self, kind: PacketKind) -> Marks {
-        self.with(std::mem::offset_of!(Values, kind), [kind as u8], false)
+        let mut marks = self.with(std::mem::offset_of!(Values, kind), [kind as u8], false);
+        // The bit about the checksum in the same byte keeps its value.
+        let at = std::mem::offset_of!(Values, kind) - HALVES[1];
+        marks.keep[1] |=
+            u64::from_ne_bytes(std::array::from_fn(|i| if i == at { RIGHT_CHECKSUM } else { 0 }));
+        marks
     }
 }
 
@@ -138,6 +143,7 @@ mod tests {
                 prop_assert!(packet.strip(stripped));
                 packet.set_offset(Base::Mac, Some(3));
                 packet.set_port(9);
+                packet.set_right_checksum(stripped % 2 == 0);
             }
             let [at_once, one_by_one] = &mut packets;
             for (base, place) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(headers) {
@@ -161,7 +167,8 @@ mod tests {
             at_once.mark(&marks);
             let seen = |packet: &Packet| {
                 let headers = [Base::Mac, Base::Network, Base::Transport].map(|base| packet.offset(base));
-                (headers, packet.link(), packet.port(), packet.kind(), packet.data().to_vec(), packet.headroom())
+                let kind = (packet.kind(), packet.has_right_checksum());
+                (headers, packet.link(), packet.port(), kind, packet.data().to_vec(), packet.headroom())
             };
             prop_assert_eq!(seen(at_once), seen(one_by_one));
             packets.into_iter().for_each(|packet| pool.free(packet));

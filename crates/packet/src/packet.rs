@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::annotations::Annotations;
 use crate::list::{Chunks, give_back_list};
 use crate::memory::{Meta, SharedPool};
-use crate::slot::{Base, ETHERNET, NO_OFFSET, PacketKind, SLOT_STRIDE, Standing, Values};
+use crate::slot::{Base, ETHERNET, NO_OFFSET, PacketKind, RIGHT_CHECKSUM, SLOT_STRIDE, Standing, Values};
 use crate::time::Timestamp;
 
 /// An owned packet. It can be moved between threads but not cloned; a copy must be made with
@@ -393,12 +393,29 @@ impl Packet {
 
     /// Returns Click's packet type annotation: the kind of destination or origin on the link layer.
     pub fn kind(&self) -> PacketKind {
-        self.meta().values.kind
+        PacketKind::from_number(self.meta().values.kind & !RIGHT_CHECKSUM)
     }
 
     /// Sets Click's packet type annotation.
     pub fn set_kind(&mut self, kind: PacketKind) {
-        self.meta_mut().values.kind = kind;
+        let values = &mut self.meta_mut().values;
+        values.kind = kind as u8 | values.kind & RIGHT_CHECKSUM;
+    }
+
+    /// True if the transport checksum of the packet, after its first network header, was found right by the
+    /// interface that received the packet, or was computed there. False by default. An element may have
+    /// changed the packet since then: a facility of the engine says where the bit can be relied on.
+    #[inline]
+    pub fn has_right_checksum(&self) -> bool {
+        self.meta().values.kind & RIGHT_CHECKSUM != 0
+    }
+
+    /// Says of the packet that its transport checksum, after its first network header, is right (true), or
+    /// that this is not known (false).
+    #[inline]
+    pub fn set_right_checksum(&mut self, is_right: bool) {
+        let values = &mut self.meta_mut().values;
+        values.kind = values.kind & !RIGHT_CHECKSUM | if is_right { RIGHT_CHECKSUM } else { 0 };
     }
 
     /// Returns the flow mark: a number by which elements downstream find the packet's flow without a

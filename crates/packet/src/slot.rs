@@ -123,8 +123,12 @@ pub(crate) struct Values {
     /// (Ethernet) by default.
     pub(crate) link: u16,
     pub(crate) port: u8,
-    pub(crate) kind: PacketKind,
+    /// The number of the packet type, and the bit [`RIGHT_CHECKSUM`].
+    pub(crate) kind: u8,
 }
+
+/// The bit of [`Values::kind`] that says that the packet's transport checksum is right.
+pub(crate) const RIGHT_CHECKSUM: u8 = 0x80;
 
 impl Values {
     /// Returns the values of a packet without bytes.
@@ -142,7 +146,7 @@ impl Values {
             transport: NO_OFFSET,
             link: ETHERNET,
             port: 0,
-            kind: PacketKind::Host,
+            kind: PacketKind::Host as u8,
         }
     }
 

@@ -53,6 +53,15 @@ pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 #[derive(Debug)]
 pub struct RunningDpdk(());
 
+/// What a port says of a packet that it has received.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// The hash by which the port spreads packets over queues; 0 if it has computed none.
+    hash: u32,
+    /// True if the port has found the transport checksum right.
+    is_right: bool,
+}
+
 /// The requirements of an element on a port: its arguments that concern the port.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]

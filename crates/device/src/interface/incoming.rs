@@ -137,6 +137,10 @@ impl Incoming {
             let virtio = VirtioNet { header_length, ..received.virtio };
             return self.take_one(cx, batch, &Received { virtio, ..*received }, true);
         }
+        // The frames get new checksums. They are as right as that of the segment: it was verified, or its
+        // sender is on this machine.
+        let is_right = received.virtio.flags & (VirtioNet::NEEDS_CHECKSUM | VirtioNet::DATA_VALID) != 0;
+        let flags = if is_right { VirtioNet::DATA_VALID } else { 0 };
         let mut scratch = std::mem::take(&mut self.scratch);
         for number in 0..segments.count() {
             scratch.clear();
@@ -144,7 +148,7 @@ impl Incoming {
             let one = Received {
                 bytes: &scratch,
                 length: scratch.len(),
-                virtio: VirtioNet::default(),
+                virtio: VirtioNet { flags, ..VirtioNet::default() },
                 ..*received
             };
             self.take_one(cx, batch, &one, false);
@@ -192,7 +196,8 @@ impl Incoming {
     /// a packet that is not IP leaves by output 1 or is dropped. With `leaves`, an unfinished checksum or
     /// segmentation is left to an interface that the packet leaves by; otherwise a partial checksum is
     /// completed. An SCTP checksum is completed in both cases. In a frame that the kernel has cut, no
-    /// checksum is completed.
+    /// checksum is completed. The packet says that its checksum is right if the kernel says so, or if it is
+    /// completed here.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);
@@ -201,6 +206,8 @@ impl Incoming {
         packet.set_offset(if self.link == LinkType::RawIp { Base::Network } else { Base::Mac }, Some(0));
         let mut virtio = received.virtio;
         let is_left = virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
+        let mut is_right = virtio.flags & VirtioNet::DATA_VALID != 0 && !is_left;
+        virtio.flags &= !VirtioNet::DATA_VALID;
         virtio.checksum_start = virtio.checksum_start.saturating_add(shift);
         virtio.header_length = virtio.header_length.saturating_add(shift);
         let is_sctp = is_left
@@ -216,8 +223,10 @@ impl Incoming {
             let start = usize::from(virtio.checksum_start);
             let checksum = completed(packet.chunks(), start);
             // If the offset of the checksum that the kernel reports is outside the packet, nothing is set.
-            let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
+            let is_set = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
+            is_right = is_set.is_ok();
         }
+        packet.set_right_checksum(is_right);
         // A large segment is not cut at the snap length, because each segment that it becomes is short
         // enough.
         let most = if virtio.gso_type & !VirtioNet::ECN == 0 { self.snap_length } else { usize::MAX };

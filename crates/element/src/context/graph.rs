@@ -56,6 +56,18 @@ impl<'c> GraphView<'c> {
         self.facts.receives_offloads.get(self.id).copied().unwrap_or(false)
     }
 
+    /// True if the element may trust what packets say of their transport checksums. It must have declared
+    /// [`trusts_checksums`](crate::effects::Support::trusts_checksums).
+    pub fn trusts_checksums(self) -> bool {
+        self.facts.right_checksums.get(self.id).copied().unwrap_or(false)
+    }
+
+    /// True if all large segments that the element may emit are cut again downstream, and their segments get
+    /// the checksums again with which they arrived.
+    pub fn restores_checksums(self) -> bool {
+        self.facts.restored_checksums.get(self.id).copied().unwrap_or(false)
+    }
+
     /// True if flow marks are in use at the element. An element that declares
     /// [`FlowMarks::Gives`](crate::effects::FlowMarks::Gives) then has to mark the flows of packets; an
     /// element that declares `FlowMarks::Takes` may rely on the marks of incoming packets.

@@ -8,7 +8,8 @@
 //! `CheckTCPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: true to check the checksum.
+//! - `CHECKSUM`: true to check the checksum. The payload is not read if the interface that received the packet
+//!   has verified the checksum, and no element upstream may have made it wrong.
 //! - `VERBOSE`: true to report every bad packet, not only the first.
 //! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
@@ -25,8 +26,8 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Filter, HeaderKind, Number, Predicate, wire_field};
-use element::{Base, Class, DropReason, Effects, Packet, manual};
+use element::effects::{Filter, HeaderKind, Number, Predicate, Support, wire_field};
+use element::{Base, Class, Cx, DropReason, Effects, Packet, checksums, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
 
@@ -47,7 +48,7 @@ pub static CLASS: Class = Class {
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let checksum = args.value::<bool>("CHECKSUM");
-        Checker::boxed(args, &CLASS, CheckTcpHeader { checksum })
+        Checker::boxed(args, &CLASS, CheckTcpHeader { checksum, trusts: false })
     },
     ..Class::DEFAULT
 };
@@ -61,6 +62,8 @@ pub(super) const ARGS: &[ArgInfo] = &[
 
 struct CheckTcpHeader {
     checksum: bool,
+    /// True if devices may say that a checksum is right.
+    trusts: bool,
 }
 
 /// Returns the IP header and options of a packet with this transport protocol. `None` if the protocol
@@ -76,6 +79,16 @@ pub(super) fn ipv4_of(packet: &Packet, protocol: u8) -> Option<(&ipv4::Header, &
 /// annotation is not set.
 pub(super) fn from_network(packet: &Packet) -> usize {
     crate::editing::length_from(packet, Base::Network).unwrap_or(0)
+}
+
+/// True if a device has found the transport checksum of a packet right. `ip` is the packet's IP header. False
+/// for fragments, and for packets with IP options, which may have another destination than the device knows.
+#[inline]
+pub(super) fn is_known_right(packet: &Packet, ip: &ipv4::Header) -> bool {
+    let is_plain = !ip.is_fragment()
+        && ip.header_len() == ipv4::Header::LEN
+        && packet.transport_follows_network(ipv4::Header::LEN);
+    is_plain && packet.offset(Base::Network).is_some_and(|l3| checksums::is_known_right(packet, l3))
 }
 
 impl HeaderCheck for CheckTcpHeader {
@@ -108,7 +121,12 @@ impl HeaderCheck for CheckTcpHeader {
             });
             sound.push((right, DropReason::BadTransportChecksum));
         }
-        checked(sound, Vec::new())
+        let support = Support { trusts_checksums: self.checksum, ..Support::default() };
+        Effects { support, ..checked(sound, Vec::new()) }
+    }
+
+    fn prepare(&mut self, cx: &mut Cx<'_>) {
+        self.trusts = cx.graph().trusts_checksums();
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
@@ -121,7 +139,7 @@ impl HeaderCheck for CheckTcpHeader {
         if header_length < tcp::Header::LEN || length < header_length || from_network(packet) < total {
             return Err(1);
         }
-        if self.checksum {
+        if self.checksum && !(self.trusts && is_known_right(packet, ip)) {
             let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length);
             let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(1usize)?;
             if !sum.is_valid() {

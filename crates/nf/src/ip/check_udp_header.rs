@@ -9,7 +9,8 @@
 //! `CheckUDPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: true to check the checksum.
+//! - `CHECKSUM`: true to check the checksum. The payload is not read if the interface that received the packet
+//!   has verified the checksum, and no element upstream may have made it wrong.
 //! - `VERBOSE`: true to report every bad packet, not only the first.
 //! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
@@ -25,12 +26,12 @@
 //! ## See also
 //! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
 
-use element::effects::{Filter, HeaderKind, Predicate};
-use element::{Base, Class, DropReason, Effects, Packet, manual};
+use element::effects::{Filter, HeaderKind, Predicate, Support};
+use element::{Base, Class, Cx, DropReason, Effects, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
 
-use super::check_tcp_header::{self, from_network, ipv4_of};
+use super::check_tcp_header::{self, from_network, ipv4_of, is_known_right};
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, ipv4_header_length, ipv4_of_protocol, rest_from, sum_from, within};
 
@@ -46,13 +47,15 @@ pub static CLASS: Class = Class {
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let checksum = args.value::<bool>("CHECKSUM");
-        Checker::boxed(args, &CLASS, CheckUdpHeader { checksum })
+        Checker::boxed(args, &CLASS, CheckUdpHeader { checksum, trusts: false })
     },
     ..Class::DEFAULT
 };
 
 struct CheckUdpHeader {
     checksum: bool,
+    /// True if devices may say that a checksum is right.
+    trusts: bool,
 }
 
 impl HeaderCheck for CheckUdpHeader {
@@ -83,7 +86,12 @@ impl HeaderCheck for CheckUdpHeader {
             let right = Filter::Any(vec![Predicate::equals(at(6, 2), 0), right]);
             sound.push((right, DropReason::BadTransportChecksum));
         }
-        checked(sound, Vec::new())
+        let support = Support { trusts_checksums: self.checksum, ..Support::default() };
+        Effects { support, ..checked(sound, Vec::new()) }
+    }
+
+    fn prepare(&mut self, cx: &mut Cx<'_>) {
+        self.trusts = cx.graph().trusts_checksums();
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
@@ -94,7 +102,7 @@ impl HeaderCheck for CheckUdpHeader {
         if length < udp::Header::LEN || from_network(packet) < length + ip.header_len() {
             return Err(1);
         }
-        if self.checksum && udp.checksum.get() != 0 {
+        if self.checksum && udp.checksum.get() != 0 && !(self.trusts && is_known_right(packet, ip)) {
             let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length);
             let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(1usize)?;
             if !sum.is_valid() {

@@ -7,6 +7,7 @@ use element::{Cx, Packet};
 use packet::{Pool, SLOT_CAPACITY};
 
 use super::{Handle, LINK_HEADER, Port, Ports};
+use crate::dpdk::Told;
 use crate::dpdk::away::Away;
 use crate::dpdk::sys::memory::{Arrived, Memory, RxQueue, TxQueue};
 use crate::dpdk::sys::port;
@@ -34,14 +35,14 @@ impl Receiver {
         is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
     }
 
-    /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with the hash
-    /// that the port computed and the number of the queue. Returns the number of packets; `None` while the
-    /// port does not run.
+    /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with what
+    /// the port says of it and the number of the queue. Returns the number of packets; `None` while the port
+    /// does not run.
     pub(in crate::dpdk) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
         most: usize,
-        mut show: impl FnMut(&mut Cx<'_>, Packet, u32, u16),
+        mut show: impl FnMut(&mut Cx<'_>, Packet, Told, u16),
     ) -> Option<usize> {
         if !self.handle.port.runs.load(Ordering::Acquire) {
             return None;
@@ -58,14 +59,14 @@ impl Receiver {
                 cx,
                 most - made,
                 |cx| cx.pool(),
-                |cx, arrived, hash| match arrived {
+                |cx, arrived, told| match arrived {
                     Arrived::Slot(packet) => {
                         cx.accounts().count_made(1);
-                        show(cx, packet, hash, number);
+                        show(cx, packet, told, number);
                     }
                     Arrived::Elsewhere(bytes) => {
                         if let Some(packet) = cx.packet(bytes) {
-                            show(cx, packet, hash, number);
+                            show(cx, packet, told, number);
                         }
                     }
                 },

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use packet::{BufferSpan, DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE};
 
+use crate::dpdk::Told;
+
 /// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
 /// The number of free slots that DPDK is to have at each call that receives, beyond a slot for each packet of
@@ -49,6 +51,13 @@ struct Received {
     offset: u64,
     length: u32,
     hash: u32,
+    is_right: u32,
+}
+
+impl Received {
+    fn told(self) -> Told {
+        Told { hash: self.hash, is_right: self.is_right != 0 }
+    }
 }
 
 unsafe extern "C" {
@@ -331,19 +340,19 @@ pub(in crate::dpdk) enum Arrived<'a> {
 
 impl RxQueue {
     pub(in crate::dpdk) fn new(memory: Arc<Memory>, port: u16, number: u16) -> RxQueue {
-        let nothing = Received { mbuf: std::ptr::null_mut(), offset: 0, length: 0, hash: 0 };
+        let nothing = Received { mbuf: std::ptr::null_mut(), offset: 0, length: 0, hash: 0, is_right: 0 };
         RxQueue { number, port, memory, received: Box::new([nothing; BURST]), scratch: Vec::new() }
     }
 
-    /// Receives at most `most` packets, and calls `show` for each with the hash that the port computed.
-    /// Returns the number of packets received, including packets in invalid slots, which are skipped. The
-    /// queue must have been started. `pool` gets the worker's pool out of `context`.
+    /// Receives at most `most` packets, and calls `show` for each with what the port says of it. Returns the
+    /// number of packets received, including packets in invalid slots, which are skipped. The queue must have
+    /// been started. `pool` gets the worker's pool out of `context`.
     pub(in crate::dpdk) fn receive<C>(
         &mut self,
         context: &mut C,
         most: usize,
         pool: impl Fn(&mut C) -> &mut Pool,
-        mut show: impl FnMut(&mut C, Arrived<'_>, u32),
+        mut show: impl FnMut(&mut C, Arrived<'_>, Told),
     ) -> usize {
         let most = most.min(BURST);
         self.memory.refill(pool(context), LEAST + most);
@@ -359,7 +368,7 @@ impl RxQueue {
                 let start = (received.offset % stride) as usize;
                 let (pool, device) = (pool(context), self.memory.device);
                 match pool.take_back(device, slot, start, received.length as usize) {
-                    Some(packet) => show(context, Arrived::Slot(packet), received.hash),
+                    Some(packet) => show(context, Arrived::Slot(packet), received.told()),
                     None => {
                         pool.take_empty(device, slot);
                     }
@@ -373,7 +382,7 @@ impl RxQueue {
             // SAFETY: the packet belongs to this function until it is freed, once, below. The buffer has room
             // for `length` bytes.
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
-            show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
+            show(context, Arrived::Elsewhere(&self.scratch[..there]), received.told());
             let headers = self.memory.its(pool(context));
             // SAFETY: the packet belongs to this function until it is freed here.
             unsafe { tg_free(headers, mbuf.as_ptr()) };

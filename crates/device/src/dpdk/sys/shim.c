@@ -286,6 +286,8 @@ struct received {
 	uint64_t offset;
 	uint32_t length;
 	uint32_t hash;
+	/* 1 if the port has verified the transport checksum after the first IP header, and it is right. */
+	uint32_t is_right;
 };
 
 #define BURST 256
@@ -326,6 +328,9 @@ uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct
 		to[i].offset = is_ours ? offset_of(memory, mbuf) + mbuf->data_off : 0;
 		to[i].length = mbuf->pkt_len;
 		to[i].hash = mbuf->ol_flags & RTE_MBUF_F_RX_RSS_HASH ? mbuf->hash.rss : 0;
+		/* In a tunnel that the port has recognised, the flag is about the inner packet. */
+		to[i].is_right = (mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD
+				 && !(mbuf->packet_type & RTE_PTYPE_TUNNEL_MASK);
 	}
 	return n;
 }
@@ -570,7 +575,8 @@ int tg_port_map(uint16_t port, void *base, size_t length)
 }
 
 /* Configures a port with `rx` receive queues and `tx` send queues. With `spreads`, a hash of the headers
- * selects the receive queue. Returns 0 or a negative error number. */
+ * selects the receive queue. Interfaces in hardware verify transport checksums, if they can. Returns 0 or a
+ * negative error number. */
 int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int spreads)
 {
 	struct rte_eth_dev_info info;
@@ -585,6 +591,14 @@ int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = flows;
 	}
+	/* Software drivers would read the payload for it. A virtio device would hand over packets whose
+	 * checksums are incomplete. */
+	const struct rte_bus *bus = info.device ? rte_dev_bus(info.device) : NULL;
+	int is_hardware = bus && strcmp(rte_bus_name(bus), "vdev") != 0
+			  && strncmp(info.driver_name, "net_virtio", strlen("net_virtio")) != 0;
+	if (is_hardware)
+		conf.rxmode.offloads =
+			info.rx_offload_capa & (RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM);
 	conf.intr_conf.rmv = info.dev_flags && (*info.dev_flags & RTE_ETH_DEV_INTR_RMV);
 	return rte_eth_dev_configure(port, rx, tx, &conf);
 }

@@ -97,11 +97,11 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
 }
 
 /// Parses a virtio-net header as a packet socket or a TAP interface writes it, in the machine's byte order.
-/// Of the flags, only the flag of a partial checksum is kept.
+/// Of the flags, only those of partial and of verified checksums are kept.
 pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     VirtioNet {
-        flags: bytes[0] & VirtioNet::NEEDS_CHECKSUM,
+        flags: bytes[0] & (VirtioNet::NEEDS_CHECKSUM | VirtioNet::DATA_VALID),
         gso_type: bytes[1],
         header_length: word(2),
         gso_size: word(4),
@@ -110,7 +110,7 @@ pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     }
 }
 
-/// Returns the bytes of a virtio-net header, in the form that [`parse_virtio`] parses.
+/// Returns the bytes of a virtio-net header, in the form that [`parse_virtio`] parses, for a packet that is sent.
 pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
     let mut bytes = [0; VIRTIO];
     bytes[0] = fields.flags & VirtioNet::NEEDS_CHECKSUM;
@@ -138,7 +138,9 @@ mod tests {
         };
         assert_eq!(parse_virtio(&virtio_bytes(&fields)), fields);
         assert_eq!(virtio_bytes(&VirtioNet::default()), [0; VIRTIO]);
-        // The flag of a checksum that the kernel has verified (2) is not kept.
-        assert_eq!(parse_virtio(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]), VirtioNet::default());
+        // The kernel says of received packets that it has verified the checksum (2), and other things.
+        let verified = parse_virtio(&[0xfe, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(verified, VirtioNet { flags: VirtioNet::DATA_VALID, ..VirtioNet::default() });
+        assert_eq!(virtio_bytes(&verified), [0; VIRTIO]);
     }
 }

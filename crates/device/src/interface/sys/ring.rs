@@ -68,7 +68,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) protocol: u16,
     /// The VLAN tag that the device or the kernel took out of the packet: protocol and control information.
     pub(crate) vlan: Option<(u16, u16)>,
-    /// The checksum and segmentation that the sender has left to a device.
+    /// The checksum and segmentation that the sender has left to a device, and whether the checksum was
+    /// found right.
     pub(crate) virtio: VirtioNet,
 }
 
@@ -312,7 +313,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
     let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
     let start = usize::from(header.tp_mac);
     let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
-    let virtio = match start.checked_sub(VIRTIO).filter(|_| offloads) {
+    let mut virtio = match start.checked_sub(VIRTIO).filter(|_| offloads) {
         Some(at) => parse_virtio(slot.get(at..)?.first_chunk()?),
         None => VirtioNet::default(),
     };
@@ -324,6 +325,9 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
     // SAFETY: the slice is long enough for an address, as checked above, and any bytes are a value.
     let address: sockaddr_ll = unsafe { address.as_ptr().cast::<sockaddr_ll>().read_unaligned() };
     let is = |bit: u32| header.tp_status & bit != 0;
+    if is(libc::TP_STATUS_CSUM_VALID) {
+        virtio.flags |= VirtioNet::DATA_VALID;
+    }
     let protocol = if is(libc::TP_STATUS_VLAN_TPID_VALID) { header.hv1.tp_vlan_tpid } else { 0x8100 };
     let frame = Frame {
         bytes,
@@ -361,14 +365,16 @@ mod tests {
 
     /// Returns a packet with its headers, as the kernel writes it into a block. `next` is the distance to
     /// the next packet in bytes.
-    fn written(bytes: &[u8], virtio: &VirtioNet, tag: Option<u16>, next: u32) -> Vec<u8> {
+    fn written(bytes: &[u8], virtio: &VirtioNet, tag: Option<u16>, next: u32, is_right: bool) -> Vec<u8> {
         let start = size_of::<tpacket3_hdr>().next_multiple_of(16)
             + size_of::<sockaddr_ll>().next_multiple_of(16)
             + 32;
         let mut slot = vec![0; start];
         let mut put = |at: usize, bytes: &[u8]| slot[at..at + bytes.len()].copy_from_slice(bytes);
         let length = bytes.len() as u32;
-        let status = libc::TP_STATUS_USER | if tag.is_some() { libc::TP_STATUS_VLAN_VALID } else { 0 };
+        let status = libc::TP_STATUS_USER
+            | if tag.is_some() { libc::TP_STATUS_VLAN_VALID } else { 0 }
+            | if is_right { libc::TP_STATUS_CSUM_VALID } else { 0 };
         for (number, word) in [next, 7, 9, length, length + 5, status].into_iter().enumerate() {
             put(number * 4, &word.to_ne_bytes());
         }
@@ -386,14 +392,17 @@ mod tests {
         #[test]
         fn what_the_kernel_writes_is_read(
             bytes in vec(any::<u8>(), 0..200), tag in proptest::option::of(1u16..), next in 0u32..9999, size: u16, offloads: bool,
+            is_right: bool,
         ) {
             let virtio = VirtioNet { flags: 1, gso_type: 4, gso_size: size, ..VirtioNet::default() };
-            let block = [vec![0xee; 48], written(&bytes, &virtio, tag, next)].concat();
+            let block = [vec![0xee; 48], written(&bytes, &virtio, tag, next, is_right)].concat();
             let (frame, after) = parse(&block, 48, offloads).unwrap();
             prop_assert_eq!((frame.bytes, frame.length, after), (&bytes[..], bytes.len() + 5, next as usize));
             prop_assert_eq!(frame.vlan, tag.map(|tag| (0x8100, tag)));
             prop_assert_eq!((frame.time, frame.kind, frame.protocol), (7_000_000_009, libc::PACKET_OTHERHOST, 0x0800));
-            prop_assert_eq!(frame.virtio, if offloads { virtio } else { VirtioNet::default() });
+            let virtio = if offloads { virtio } else { VirtioNet::default() };
+            let right = if is_right { VirtioNet::DATA_VALID } else { 0 };
+            prop_assert_eq!(frame.virtio, VirtioNet { flags: virtio.flags | right, ..virtio });
         }
 
         #[test]
@@ -401,7 +410,7 @@ mod tests {
             bytes in vec(any::<u8>(), 0..200), breaks in vec((0usize..400, any::<u8>()), 0..4), end in 0usize..400,
             at in 0usize..60, offloads: bool,
         ) {
-            let mut block = written(&bytes, &VirtioNet::default(), None, 0);
+            let mut block = written(&bytes, &VirtioNet::default(), None, 0, false);
             for (at, byte) in breaks {
                 if let Some(place) = block.get_mut(at) {
                     *place = byte;

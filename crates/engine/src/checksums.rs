@@ -1,0 +1,242 @@
+//! Finds out which elements can rely on what packets say of their transport checksums
+//! ([`element::Packet::has_right_checksum`]), and of which elements all large segments are cut again.
+//!
+//! Devices say of a packet that its transport checksum is right, because an interface or the kernel has
+//! verified it. The word holds at an element downstream if no element between may change what the checksum
+//! covers without changing the checksum with it, or put another network header in front. Elements that hold
+//! packets also end it: after a reload, packets may come from an element that has changed them in the old
+//! graph.
+
+use std::collections::BTreeSet;
+
+use element::effects::{Action, Case, Checksum, Effects, Emit, Field, HeaderKind, Hold, Target};
+use element::{Base, ElementId};
+
+use crate::graph_facts::{Forward, starts_of_packets};
+
+/// Returns, for each element that trusts the word of devices, true if it holds for the packets that come to the
+/// element; false for other elements. Returns an empty vector if no element trusts it.
+pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let trusts = |id: ElementId| effects[id].support.trusts_checksums;
+    if !(0..effects.len()).any(trusts) {
+        return Vec::new();
+    }
+    let starts = starts_of_packets(effects, forward);
+    let mut receives = vec![false; effects.len()];
+    forward.iter().flatten().flatten().for_each(|&(to, _)| receives[to] = true);
+    let ends = |id: ElementId| receives[id] && !keeps(&effects[id], &starts[id]);
+    let mut is_wrong = vec![false; effects.len()];
+    let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| ends(id)).collect();
+    while let Some(id) = open.pop() {
+        for &(to, _) in forward[id].iter().flatten() {
+            if !std::mem::replace(&mut is_wrong[to], true) {
+                open.push(to);
+            }
+        }
+    }
+    (0..effects.len()).map(|id| trusts(id) && !is_wrong[id]).collect()
+}
+
+/// True if a transport checksum that is right when a packet comes to the element is also right when the packet
+/// leaves. `starts` are the offsets from the IP header at which the packets may start.
+fn keeps(effects: &Effects, starts: &BTreeSet<i32>) -> bool {
+    let holds = effects.hold != Hold::None || effects.opaque.is_some();
+    // Packets that an element makes have no word, unless it is a device. They might be made of packets that
+    // came in.
+    let is_new = |emit: &Emit| emit.is_copy() || emit.reads.is_empty();
+    !holds && effects.emits.iter().all(is_new) && effects.cases.iter().all(|case| keeps_in(case, starts))
+}
+
+fn keeps_in(case: &Case, starts: &BTreeSet<i32>) -> bool {
+    let updates = match &case.checksum {
+        Checksum::Untouched => false,
+        // The packet may be of either protocol.
+        Checksum::Updated(headers) | Checksum::Recomputed(headers) => {
+            [HeaderKind::Tcp, HeaderKind::Udp].iter().all(|kind| headers.contains(kind))
+        }
+    };
+    let mut stripped = 0;
+    let mut keeps = |action: &Action| match action {
+        Action::Set(field, _) => updates || !is_covered(field, stripped, starts),
+        // So few bytes may be a link header, but no IP header.
+        Action::Strip(n) => {
+            stripped += n;
+            *n >= -LINK_HEADER
+        }
+        Action::Start(_) | Action::Resize(_) => false,
+    };
+    case.actions.iter().all(&mut keeps) && !matches!(case.to, Target::Hold(_))
+}
+
+/// The length of an Ethernet header in bytes.
+const LINK_HEADER: i32 = 14;
+
+/// True if a transport checksum covers a field or part of it, or if the field decides where the transport
+/// header is found. `stripped` bytes have been stripped from packets that started at `starts`.
+fn is_covered(field: &Field, stripped: i32, starts: &BTreeSet<i32>) -> bool {
+    // Of the network header, no transport checksum covers the type of service, the hop limit of IPv6, and the
+    // time to live and the checksum of IPv4.
+    const FREE: [(i32, i32); 3] = [(1, 2), (7, 9), (10, 12)];
+    let in_network =
+        |from: i32, to: i32| to > 0 && !FREE.iter().any(|&(start, end)| start <= from && to <= end);
+    match *field {
+        Field::Bytes { base, offset, length } => {
+            let end = offset + i32::from(length);
+            match base {
+                Base::Network => in_network(offset, end),
+                Base::Mac => end > LINK_HEADER,
+                Base::Data => starts.iter().any(|start| {
+                    let here = start + stripped;
+                    in_network(here + offset, here + end)
+                }),
+                Base::Transport => true,
+            }
+        }
+        Field::Payload | Field::Length | Field::HeaderOffset(Base::Data) => true,
+        _ => false,
+    }
+}
+
+/// Returns, for each element, true if all large segments that it may emit come to elements that restore the
+/// checksums of their segments, or are dropped, and if some come to such an element.
+pub(crate) fn restored(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let is_restored = |source: ElementId| {
+        let mut seen = vec![false; effects.len()];
+        let mut restores = false;
+        let mut open = vec![source];
+        while let Some(id) = open.pop() {
+            for &(to, _) in forward[id].iter().flatten() {
+                if std::mem::replace(&mut seen[to], true) {
+                    continue;
+                }
+                let effects = &effects[to];
+                if effects.support.restores_checksums {
+                    restores = true;
+                } else if effects.support.offloads.is_some() || is_exit(effects) {
+                    return false;
+                } else {
+                    open.push(to);
+                }
+            }
+        }
+        restores
+    };
+    (0..effects.len()).map(|id| effects[id].support.offloads.is_some() && is_restored(id)).collect()
+}
+
+/// True if packets leave the graph at an element, or if it copies packets: the copy of a large segment does not
+/// have the headers of its segments.
+fn is_exit(effects: &Effects) -> bool {
+    let is_exit = |case: &Case| matches!(case.to, Target::Send | Target::AllOutputs);
+    effects.opaque.is_some() || effects.cases.iter().any(is_exit) || effects.emits.iter().any(Emit::is_copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use element::effects::{Filter, Support, Value, wire_field};
+
+    use super::*;
+
+    fn with(support: Support) -> Effects {
+        Effects { support, ..Effects::pass() }
+    }
+
+    fn trusts() -> Effects {
+        with(Support { trusts_checksums: true, ..Support::default() })
+    }
+
+    fn case() -> Case {
+        Case::new(Filter::TRUE, Target::Output(0))
+    }
+
+    fn setting(field: Field) -> Case {
+        case().with(Action::Set(field, Value::Constant(vec![0])))
+    }
+
+    /// True if the word of a device is trusted downstream of the element `between`.
+    fn is_trusted_behind(between: Effects) -> bool {
+        let chain = [Effects::source("received packet"), between, Effects::pass(), trusts()];
+        let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], vec![vec![(3, 0)]], vec![]];
+        let known = known(&chain, &forward);
+        assert!(!known[0] && !known[1] && !known[2]);
+        known[3]
+    }
+
+    #[test]
+    fn the_word_of_devices_holds_until_a_checksum_may_become_wrong() {
+        let bytes = |base, offset, length| Field::Bytes { base, offset, length };
+        let both = [HeaderKind::Ipv4, HeaderKind::Tcp, HeaderKind::Udp];
+        for keeps in [
+            Effects::pass(),
+            // A device that also sends.
+            Effects {
+                cases: vec![Case::new(Filter::TRUE, Target::Send)],
+                ..Effects::source("received packet")
+            },
+            Effects::cases(vec![case().with(Action::Strip(14))]),
+            // An Ethernet header is prepended and written.
+            Effects::cases(vec![setting(bytes(Base::Data, 0, 14))]),
+            Effects::cases(vec![
+                case()
+                    .with(Action::Strip(14))
+                    .with(Action::Strip(-14))
+                    .with(Action::Set(bytes(Base::Data, 0, 14), Value::Constant(vec![0; 14]))),
+            ]),
+            Effects::cases(vec![setting(wire_field::IP_TTL)]),
+            Effects::cases(vec![setting(Field::HeaderOffset(Base::Network)), setting(Field::TimeStamp)]),
+            Effects::cases(vec![setting(wire_field::IP_SRC).updating(&both)]),
+        ] {
+            assert!(is_trusted_behind(keeps.clone()), "{keeps:?}");
+        }
+        for ends in [
+            Effects::cases(vec![setting(wire_field::IP_SRC)]),
+            Effects::cases(vec![case(), setting(wire_field::IP_SRC).updating(&both[..2])]),
+            Effects::cases(vec![setting(wire_field::DST_PORT)]),
+            Effects::cases(vec![setting(bytes(Base::Transport, 16, 2))]),
+            Effects::cases(vec![setting(bytes(Base::Mac, 12, 4))]),
+            Effects::cases(vec![setting(bytes(Base::Data, 12, 4))]),
+            Effects::cases(vec![
+                case()
+                    .with(Action::Strip(14))
+                    .with(Action::Set(bytes(Base::Data, 0, 14), Value::Constant(vec![0; 14]))),
+            ]),
+            Effects::cases(vec![setting(Field::Payload)]),
+            Effects::cases(vec![case().with(Action::Strip(-20))]),
+            Effects::cases(vec![case().with(Action::Resize(Vec::new()))]),
+            Effects { hold: Hold::Delay, ..Effects::pass() },
+            Effects { opaque: Some("unknown"), ..Effects::pass() },
+            Effects {
+                emits: vec![Emit { reads: vec![Field::Payload], name: "answer", ..Emit::copies(None) }],
+                ..Effects::pass()
+            },
+        ] {
+            assert!(!is_trusted_behind(ends.clone()), "{ends:?}");
+        }
+        // Nobody asks.
+        assert_eq!(known(&[Effects::pass()], &[vec![]]), []);
+        // The word holds only if it holds on all ways.
+        let all = [Effects::pass(), Effects::cases(vec![setting(wire_field::IP_SRC)]), trusts()];
+        let forward = [vec![vec![(1, 0)], vec![(2, 0)]], vec![vec![(2, 0)]], vec![]];
+        assert_eq!(known(&all, &forward), [false; 3]);
+    }
+
+    #[test]
+    fn large_segments_are_restored_if_all_of_them_are_cut() {
+        let offloads = || with(Support { offloads: Some(-14), ..Support::default() });
+        let cuts = || with(Support { offloads: Some(-14), restores_checksums: true, ..Support::default() });
+        let is_restored = |behind: &[Effects], forward: &Forward| {
+            let all: Vec<Effects> = [offloads()].into_iter().chain(behind.iter().cloned()).collect();
+            restored(&all, forward)[0]
+        };
+        let to = |id| vec![vec![(id, 0)]];
+        let drops = Effects::drop(element::DropReason::Discard);
+        assert!(is_restored(&[Effects::pass(), cuts(), offloads()], &[to(1), to(2), to(3), vec![]]));
+        let both = [vec![vec![(1, 0)], vec![(2, 0)]], vec![], vec![]];
+        assert!(is_restored(&[drops.clone(), cuts()], &both));
+        assert!(!is_restored(&[offloads(), cuts()], &both));
+        // Without an element that cuts, the large segment is what arrives.
+        assert!(!is_restored(&[drops], &[to(1), vec![]]));
+        let copies = Effects { emits: vec![Emit::copies(None)], ..Effects::pass() };
+        assert!(!is_restored(&[copies, cuts()], &[to(1), to(2), vec![]]));
+    }
+}
