@@ -13,7 +13,7 @@ use std::path::Path;
 
 use capture::{Writer, WriterOptions};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, HeaderKind, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
 use engine::{Options, Worker};
 use wire::MacAddr;
@@ -29,12 +29,14 @@ use crate::{Row, Settings};
 /// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
 
-/// The variants of the elements under test: the name in rows, and the elements, each followed by an arrow.
-const VARIANTS: &[(&str, &str)] = &[
-    ("none", ""),
-    ("juggler", "Juggler(FLOWS 512) ->"),
-    ("without checksums", "Juggler(FLOWS 512, CHECKSUM false) ->"),
-    ("order alone", "Juggler(FLOWS 512, MERGE false, CHECKSUM false) ->"),
+/// The variants of the elements under test: the name in rows, true if the packets say that an interface has
+/// verified their checksums, and the elements, each followed by an arrow.
+const VARIANTS: &[(&str, bool, &str)] = &[
+    ("none", true, ""),
+    ("juggler", true, "Juggler(FLOWS 512) ->"),
+    ("juggler that verifies", false, "Juggler(FLOWS 512) ->"),
+    ("juggler and segment", false, "Juggler(FLOWS 512) -> Segment ->"),
+    ("order alone", false, "Juggler(FLOWS 512, MERGE false) ->"),
 ];
 
 /// The measured kinds of traffic: number of flows, percentage of late packets, and size of frames in bytes.
@@ -74,8 +76,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             let file = folder.join(format!("{flows}-{late}-{frame}.pcap"));
             traffic.write(&file, 1000).map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        for &(way, elements) in VARIANTS {
-            let mut worker = worker(settings.packets, &traffic, elements)?;
+        for &(way, is_verified, elements) in VARIANTS {
+            let mut worker = worker(settings.packets, &traffic, is_verified, elements)?;
             let params = [
                 ("flows", Param::Number(flows as u64)),
                 ("late", Param::Number(late as u64)),
@@ -94,33 +96,36 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 }
 
 /// Creates a worker that replays `traffic`, made of `packets` packets, through `elements`, each of which is
-/// followed by an arrow.
-fn worker(packets: usize, traffic: &Traffic, elements: &str) -> Result<Worker, String> {
+/// followed by an arrow. With `is_verified`, the packets say that an interface has verified their checksums.
+fn worker(packets: usize, traffic: &Traffic, is_verified: bool, elements: &str) -> Result<Worker, String> {
     let Traffic { flows, late, frame, .. } = *traffic;
     let source = format!("BenchmarkSegments({packets}, {flows}, {late}, {frame})");
-    let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
+    let (count, bytes) = (traffic.order.len(), traffic.bytes_per_flow());
+    let advance = format!("BenchmarkAdvance({count}, {bytes}, {is_verified})");
     let chain = format!("{advance} -> {elements} sink :: Discard");
     running_with(CLASSES, text_of(&source, Start::Frame, &chain), Options::default())
 }
 
 /// The chains whose instructions are counted, with full frames: the name, the number of flows, the percentage
-/// of late packets, and the elements, each followed by an arrow. The program runs so slowly while instructions
-/// are counted that the usual time-outs would expire, so these are longer.
-const COUNTED: &[(&str, usize, usize, &str)] = &[
-    ("juggler-none", 1, 0, ""),
-    ("juggler", 1, 0, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
-    ("juggler-trusting", 1, 0, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
-    ("juggler-late", 1, 50, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
-    ("juggler-flows", 256, 0, "Juggler(FLOWS 512, INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s, CHECKSUM false) ->"),
-    ("juggler-order", 1, 0, "Juggler(OFO_TIMEOUT 1s, MERGE false, CHECKSUM false) ->"),
-    ("juggler-order-late", 1, 50, "Juggler(OFO_TIMEOUT 1s, MERGE false, CHECKSUM false) ->"),
+/// of late packets, true if an interface has verified the checksums, and the elements, each followed by an arrow.
+/// The program runs so slowly while instructions are counted that the usual time-outs would expire, so these are
+/// longer.
+const COUNTED: &[(&str, usize, usize, bool, &str)] = &[
+    ("juggler-none", 1, 0, true, ""),
+    ("juggler", 1, 0, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-late", 1, 50, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-flows", 256, 0, true, "Juggler(FLOWS 512, INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-verifying", 1, 0, false, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-cut", 1, 0, false, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) -> Segment ->"),
+    ("juggler-order", 1, 0, false, "Juggler(OFO_TIMEOUT 1s, MERGE false) ->"),
+    ("juggler-order-late", 1, 50, false, "Juggler(OFO_TIMEOUT 1s, MERGE false) ->"),
 ];
 
 /// Returns a worker that runs the chain of this name in [`COUNTED`] with about `packets` packets in memory;
 /// `None` if there is no such chain.
 pub(crate) fn counted(name: &str, packets: usize) -> Option<Result<Worker, String>> {
-    let &(_, flows, late, elements) = COUNTED.iter().find(|(own, ..)| *own == name)?;
-    Some(worker(packets, &Traffic::new(packets, flows, late, 1514), elements))
+    let &(_, flows, late, is_verified, elements) = COUNTED.iter().find(|(own, ..)| *own == name)?;
+    Some(worker(packets, &Traffic::new(packets, flows, late, 1514), is_verified, elements))
 }
 
 /// Writes a capture of frames of maximum size. They belong to `flows` flows, the packets of each flow are in
@@ -250,14 +255,19 @@ impl Element for Segments {
 
 /// The class of an element that increases the TCP sequence number of each packet by the number of bytes that
 /// the packet's flow has sent in earlier rounds of the replay. All flows send the same number of bytes in a
-/// round.
+/// round. With VERIFIED, the packets then say that an interface has verified their checksums.
 static ADVANCE: Class = Class {
     name: "BenchmarkAdvance",
-    args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("BYTES", "unsigned")],
+    args: &[
+        ArgInfo::required("PACKETS", "unsigned"),
+        ArgInfo::required("BYTES", "unsigned"),
+        ArgInfo::required("VERIFIED", "bool"),
+    ],
     build: |args| {
         let (packets, bytes) = (args.required("PACKETS"), args.required("BYTES"));
+        let is_verified = args.required("VERIFIED");
         args.finish()?;
-        Ok(Box::new(Advance { packets, bytes, number: 0, sent: 0 }))
+        Ok(Box::new(Advance { packets, bytes, is_verified, number: 0, sent: 0 }))
     },
     ..Class::DEFAULT
 };
@@ -267,6 +277,7 @@ struct Advance {
     packets: usize,
     /// The number of bytes that each flow sends in one round of the replay.
     bytes: u32,
+    is_verified: bool,
     /// The number of packets that have passed through the element in the current round of the replay.
     number: usize,
     /// The number of bytes that each flow has sent in earlier rounds of the replay, modulo 2^32.
@@ -281,7 +292,8 @@ impl Element for Advance {
         let moved = |name| Value::Pure { name, reads: reads.clone() };
         let case = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(sequence, moved("sequence number")))
-            .with(Action::Set(checksum, moved("checksum")));
+            .with(Action::Set(checksum, moved("checksum")))
+            .updating(&[HeaderKind::Tcp, HeaderKind::Udp]);
         Effects::cases(vec![case]).depending_on(Depends::Counter)
     }
 
@@ -291,6 +303,7 @@ impl Element for Advance {
                 (self.number, self.sent) = (0, self.sent.wrapping_add(self.bytes));
             }
             self.number += 1;
+            packet.set_right_checksum(self.is_verified);
             let Some(header) = packet.data_mut().get_mut(SEQUENCE..CHECKSUM + 2) else { continue };
             let (sequence, rest) = header.split_at_mut(4);
             let (Ok(sequence), Some(checksum)) = (<&mut [u8; 4]>::try_from(sequence), rest.last_chunk_mut())
@@ -342,7 +355,7 @@ mod tests {
         let file = folder.path().join("out.pcap");
         let traffic = Traffic::new(100, 2, 0, 100);
         assert_eq!((traffic.order.len(), traffic.bytes_per_flow()), (88, 2024));
-        let chain = format!("BenchmarkAdvance(88, 2024) -> ToDump(\"{}\")", file.display());
+        let chain = format!("BenchmarkAdvance(88, 2024, false) -> ToDump(\"{}\")", file.display());
         let mut worker = running_with(
             CLASSES,
             text_of("BenchmarkSegments(100, 2, 0, 100)", Start::Frame, &chain),

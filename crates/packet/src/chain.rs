@@ -130,6 +130,44 @@ impl PacketChain {
     }
 }
 
+impl PacketChain {
+    /// Takes a large packet apart that [`into_packet`](Self::into_packet) has made of packets with headers of
+    /// `headers` bytes, which is at least 1: the result is the chain of these packets, with their own headers.
+    /// The headers of the first packet are those of the large packet.
+    ///
+    /// # Errors
+    /// The packet, unchanged, if it was not made in this way, or if it was copied or cut since then.
+    pub fn of_large(packet: Packet, headers: u16) -> Result<PacketChain, Packet> {
+        let length = packet.meta().length;
+        let (mut at, mut packets, mut slots) = (packet.0, 1, 1);
+        // The number of bytes of the packet whose slots are counted, and the number that it is to have.
+        let (mut own, mut wanted) = (u32::from(packet.meta().values.head), None);
+        let mut first = own;
+        // SAFETY: the handle owns the slots of its list.
+        while let Some(next) = unsafe { at.as_ref() }.next() {
+            // SAFETY: as above.
+            let meta = unsafe { next.as_ref() };
+            let values = &meta.values;
+            // Only the first slot of a packet that was added has stripped bytes in front.
+            if values.start - values.own.min(values.start) >= headers.max(1) {
+                if wanted.is_some_and(|wanted| wanted != own) {
+                    return Err(packet);
+                }
+                (own, wanted, packets) = (0, Some(meta.length), packets + 1);
+            }
+            own += u32::from(values.head);
+            first = if packets == 1 { own } else { first };
+            (at, slots) = (next, slots + 1);
+        }
+        if wanted != Some(own) {
+            return Err(packet);
+        }
+        let mut packet = packet;
+        packet.meta_mut().length = first;
+        Ok(PacketChain { first: packet, last: at, packets, slots, length, headers })
+    }
+}
+
 /// Returns the last slot of a packet and the number of its slots. No other packet may be linked after the
 /// packet.
 #[inline]
@@ -230,6 +268,45 @@ mod tests {
         packet.truncate(4);
         assert_eq!(bytes(&packet), &expected[..4]);
         pool.free(packet);
+    }
+
+    #[test]
+    fn large_packets_are_taken_apart() {
+        let mut pool = pool();
+        let long = [7; 5000];
+        let texts: [&[u8]; 4] = [&long, b"ab22", &long, b"ab3"];
+        for count in 2..=4 {
+            let mut packet = chain(&mut pool, &texts[..count], 2).into_packet();
+            // The headers of the large packet are those of the first packet.
+            packet.data_mut()[..2].copy_from_slice(b"AB");
+            let mut left = Some(PacketChain::of_large(packet, 2).unwrap());
+            let mut seen = Vec::new();
+            while let Some(chain) = left {
+                let (packet, rest) = chain.pop();
+                seen.push(bytes(&packet));
+                pool.free(packet);
+                left = rest;
+            }
+            assert_eq!(seen[1..], texts[1..count]);
+            assert_eq!((&seen[0][..2], &seen[0][2..]), (&b"AB"[..], &long[2..]));
+        }
+        // Packets that were made in another way, and copies, are not taken apart; neither are packets that
+        // were cut.
+        let whole = pool.packet(&long).unwrap();
+        let large = chain(&mut pool, &texts, 2).into_packet();
+        let copy = pool.copy(&large).unwrap();
+        let mut cut = chain(&mut pool, &texts[1..], 2).into_packet();
+        cut.truncate(3000);
+        for packet in [whole, copy, cut] {
+            let (length, was) = (packet.len(), bytes(&packet));
+            let packet = PacketChain::of_large(packet, 2).unwrap_err();
+            assert_eq!((packet.len(), bytes(&packet)), (length, was));
+            pool.free(packet);
+        }
+        // Headers are as long as they were.
+        let large = PacketChain::of_large(large, 3).unwrap_err();
+        pool.free(large);
+        assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
     }
 
     #[test]

@@ -151,6 +151,11 @@ impl Segments {
         (self.network, self.is_tcp, self.l4)
     }
 
+    /// Returns the offset of the IP header in bytes.
+    pub fn network(&self) -> usize {
+        self.l3
+    }
+
     /// Returns the number of frames into which the large frame is cut; at least one, even without payload.
     pub fn count(&self) -> usize {
         (self.end - self.start).div_ceil(self.size).max(1)
@@ -178,8 +183,9 @@ impl Segments {
         if self.jumbo > 0 {
             to[at + self.l3 + NEXT_HEADER] = large[fixed];
         }
-        to.extend_from_slice(&large[self.payload(number)]);
-        self.finish(number, &mut to[at..]);
+        let payload = &large[self.payload(number)];
+        self.finish(number, &mut to[at..], payload.len(), Sum::new().bytes(payload));
+        to.extend_from_slice(payload);
     }
 
     /// Returns the range of bytes of the large frame that are the payload of frame `number`.
@@ -188,19 +194,20 @@ impl Segments {
         start..start.saturating_add(self.size).min(self.end)
     }
 
-    /// Turns the copied headers in `frame` into those of frame `number`: sets lengths, identification,
-    /// sequence number, flags, urgent pointer and checksums.
-    fn finish(&self, number: usize, frame: &mut [u8]) {
-        let Some((headers, segment)) = frame.split_at_mut_checked(self.l4 - self.jumbo) else { return };
-        let ip = headers.get_mut(self.l3..).unwrap_or_default();
-        let length = segment.len();
+    /// Turns `headers`, a copy of the large frame's headers, into those of frame `number`: sets lengths,
+    /// identification, sequence number, flags, urgent pointer and checksums. The frame has `length` bytes of
+    /// data; `data` is their sum, from which the checksum follows. A jumbogram header has been left out.
+    pub fn finish(&self, number: usize, headers: &mut [u8], length: usize, data: Sum) {
+        let Some((network, transport)) = headers.split_at_mut_checked(self.l4 - self.jumbo) else { return };
+        let ip = network.get_mut(self.l3..).unwrap_or_default();
+        let length = transport.len() + length;
         let is_last = number + 1 >= self.count();
         let pseudo = match self.network {
             Network::Ipv4 => finish_ipv4(ip, length, if self.constant_id { 0 } else { number }),
             _ => finish_ipv6(ip, length),
         };
         if self.is_tcp {
-            if let Ok((header, _)) = tcp::Header::mut_from_prefix(segment) {
+            if let Ok((header, _)) = tcp::Header::mut_from_prefix(transport) {
                 // SYN takes the first sequence number, before the first byte of payload.
                 let syn = usize::from(number > 0 && header.flags & tcp::flags::SYN != 0);
                 let gone = number.saturating_mul(self.size).saturating_add(syn);
@@ -222,16 +229,16 @@ impl Segments {
                     }
                 }
             }
-        } else if let Ok((header, _)) = udp::Header::mut_from_prefix(segment) {
+        } else if let Ok((header, _)) = udp::Header::mut_from_prefix(transport) {
             header.length.set(length as u16);
         }
-        if let Some(pseudo) = pseudo {
-            // The transport header is complete, since `of` has checked it.
-            let _ = match self.is_tcp {
-                true => checksum::fill_tcp(&pseudo, segment),
-                false => checksum::fill_udp(&pseudo, segment),
-            };
-        }
+        let (protocol, field) = if self.is_tcp { (ip_protocol::TCP, 16) } else { (ip_protocol::UDP, 6) };
+        // The transport header is complete, since `of` has checked it.
+        let (Some(pseudo), Some(place)) = (pseudo, transport.get_mut(field..field + 2)) else { return };
+        place.fill(0);
+        let sum = pseudo.sum(protocol, length).bytes(transport).followed_by(data);
+        let checksum = if self.is_tcp { sum.checksum() } else { sum.udp_checksum() };
+        transport[field..field + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
@@ -447,8 +454,8 @@ mod tests {
             for link in [LinkType::Ethernet, LinkType::RawIp] {
                 if let Ok(segments) = Segments::of(&bytes, link, length, size) {
                     let _ = (segments.count(), segments.payload(number), segments.longest());
-                    segments.finish(number, &mut bytes.clone());
-                    segments.finish(number, &mut []);
+                    segments.finish(number, &mut bytes.clone(), 9, Sum::new());
+                    segments.finish(number, &mut [], 9, Sum::new());
                 }
                 let _ = start_checksum(&mut bytes.clone(), link, length);
             }

@@ -26,6 +26,7 @@ use std::collections::BinaryHeap;
 
 use element::{Packet, Timestamp};
 use flow::{FlowId, FlowTable, TableError};
+use packet::Drain;
 use wire::checksum::Sum;
 use wire::merge::{NextSegment, SegmentData, WholeSegment};
 use wire::tcp::flags;
@@ -320,9 +321,9 @@ impl Flows {
             let flow = &mut self.flows[index as usize];
             if let Some(last) = flow.queue.continued_by(&piece, merges) {
                 let before = last.chain.slots();
-                last.extend(piece.packet, data, segment.id, piece.data, merges);
+                last.extend_by_piece(piece, merges);
                 let slots = last.chain.slots() - before;
-                self.extended(index, slots, now);
+                self.extended(index, 1, slots, now);
                 return Taken::Held;
             }
         }
@@ -340,46 +341,47 @@ impl Flows {
         SegmentRun::new(piece, self.limits.merges && self.flows[index as usize].merges, now)
     }
 
-    /// Takes a packet if its segment is next after the last run of a flow, and can be merged with this run.
-    /// `mark` is the hash of its annotations, and `sum` returns the sum of its data, as in [`Piece`]; an error
-    /// if the packet cannot be merged. Does what [`take`](Self::take) does, but only for frames of the usual
-    /// layout; returns other packets.
-    #[inline(always)]
+    /// Takes packets from the front of a batch as long as their segments are next after the last run of a flow,
+    /// and can be merged with this run. `sum` returns the sum of the data of the first packet as
+    /// in [`SegmentRun::extend_by`]; its last argument is the mark of the run. Does what [`take`](Self::take) does,
+    /// but only for frames of the usual layout. Returns the number of packets.
+    #[inline]
     pub fn take_next<E>(
         &mut self,
         index: u32,
-        packet: Packet,
-        mark: u64,
-        sum: impl FnOnce(&Packet, &NextSegment) -> Result<Option<Sum>, E>,
+        packets: &mut Drain<'_>,
+        sum: impl Fn(&[Packet], &NextSegment, u16, u64) -> Result<Option<Sum>, E>,
         now: Timestamp,
-    ) -> Result<(), Packet> {
+    ) -> usize {
         let flow = &mut self.flows[index as usize];
         if flow.phase == FlowPhase::BuildUp || !(self.limits.merges && flow.merges) {
-            return Err(packet);
+            return 0;
         }
-        let Some((last, next)) = flow.queue.continued_in_frame(&packet, mark) else { return Err(packet) };
-        let Ok(sum) = sum(&packet, &next) else { return Err(packet) };
-        if flow.expected[0] != Some(next.data.sequence) || last.data.is_some() != sum.is_some() {
-            return Err(packet);
+        let expected = flow.expected[0];
+        let Some(last) = flow.queue.back_mut().filter(|last| expected == Some(last.end)) else { return 0 };
+        let (before, slots) = (last.chain.packets(), last.chain.slots());
+        let mark = last.mark;
+        // With this number of slots, the flow exceeds its limit.
+        let most = slots + 1 + self.limits.slots.saturating_sub(flow.slots);
+        last.extend_by(packets, most, |packets, next, start| sum(packets, next, start, mark));
+        let (taken, added) = (last.chain.packets() - before, last.chain.slots() - slots);
+        if taken > 0 {
+            self.extended(index, taken, added, now);
         }
-        let before = last.chain.slots();
-        last.extend(packet, next.data, next.id, sum, true);
-        let slots = last.chain.slots() - before;
-        self.extended(index, slots, now);
-        Ok(())
+        taken
     }
 
-    /// Accounts for a segment of `slots` slots by which the last run of a flow was extended, and flushes
+    /// Accounts for segments, in `slots` slots, by which the last run of a flow was extended, and flushes
     /// segments that need not wait any longer.
-    #[inline(always)]
-    fn extended(&mut self, index: u32, slots: u32, now: Timestamp) {
+    #[inline]
+    fn extended(&mut self, index: u32, segments: usize, slots: u32, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let Some(last) = flow.queue.back() else { return };
         let is_complete = self.limits.merges && flow.merges && last.is_closed || last.is_urgent();
         flow.expected[0] = Some(last.end);
         flow.slots += slots;
         flow.unrelated = 0;
-        self.held += 1;
+        self.held += segments;
         if flow.slots > self.limits.slots {
             self.enter_loss_recovery(index, FlushReason::QueueFull, now);
             self.rest(index, now);

@@ -10,8 +10,8 @@
 //! segments in sequence.
 //!
 //! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So the headers
-//! of merged segments differ in nothing but the fields that cutting restores, and their checksums are right
-//! (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
+//! of merged segments differ in nothing but the fields that cutting restores. A segment that is found to be
+//! damaged is not merged (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
 //! identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal. IPv6
 //! segments are not merged if they have destination options, a fragment header that holds the whole packet,
 //! or more than 8 bytes of extension headers and VLAN tags. A large segment is a valid packet of up to 64 KiB
@@ -27,7 +27,7 @@
 //! gap. Flows of which a segment has been lost are evicted last. A new UDP flow evicts no TCP flow that
 //! waits or has lost a segment within the last second; without room, its datagrams pass. A SYN evicts no
 //! flow. No packets are dropped for lack of room in these tables. Fragments, other protocols, UDP without
-//! the argument UDP, and segments with wrong checksums pass. TCP is found after these extension headers of
+//! the argument UDP, and segments that are found to be damaged pass. TCP is found after these extension headers of
 //! IPv6: hop-by-hop and destination options, routing headers whose last stop is reached, and fragment
 //! headers that hold the whole packet. There may be up to 16 of them, of 256 bytes in all. Packets with
 //! other extension headers pass.
@@ -50,9 +50,13 @@
 //!   overtake them.
 //! - `NO_MERGE`: flows that are put in order but not merged, as a filter in the language of IPFilter, or
 //!   `none`; the filter is applied to the first packet of each flow.
-//! - `CHECKSUM`: true to verify transport checksums. If false, checksums are taken to be right, for
-//!   interfaces that have verified them; from other interfaces, damaged segments become part of large
-//!   segments with correct checksums. Verification is most of the cost of merging.
+//! - `CHECKSUM`: which transport checksums are verified. `auto` reads the data of segments only if they
+//!   become part of a large segment that leaves as one, and if the interface that received them has not
+//!   verified them. Where all large segments come to Segment, which gives each packet its own checksum
+//!   again, and without merging, no data is read. `true` verifies all checksums by reading the data, which
+//!   is most of the cost of merging. `false` verifies none. A damaged segment then makes the checksum of its
+//!   large segment wrong, so that the receiver drops all of its segments; if the interface or the machine
+//!   computes that checksum (ToDevice, KernelTap, KernelTun, ToHost), the damage becomes invisible.
 //! - `CONSTANT_ID`: true to merge IPv4 segments, too, that have DF set and equal identifications, which
 //!   have no meaning then (RFC 6864). Elements cut such large segments into the packets that arrived;
 //!   interfaces and the machine, if they cut them, count the identification up.
@@ -68,7 +72,7 @@
 //! - `sizes`: the number of packets that left, by the number of their segments: lines with the lower bound
 //!   of a class and the number of packets.
 //! - `passed`: the number of other packets: fragments, other protocols, UDP if it is not merged.
-//! - `damaged`: the number of segments with a wrong checksum.
+//! - `damaged`: the number of segments whose checksum was verified and is wrong.
 //! - `flushes`: the number of flushes for each reason.
 //! - `timeouts`: the number of flushes because of a time-out.
 //! - `evictions`: the number of evicted flows, by list; here `active` counts only flows without a gap.
@@ -103,6 +107,7 @@ mod handlers;
 use std::any::Any;
 
 use element::args::Micros;
+use element::checksums::is_known_right;
 use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Support, Target, Value,
@@ -123,7 +128,7 @@ use crate::flows::{Counts, EvictionList, Flows, FlushReason, Taken};
 use crate::key::{self, SegmentFlow, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, SegmentRun};
-use crate::settings::{AutoMicros, Settings};
+use crate::settings::{AutoMicros, Checks, Settings};
 use crate::statistics::Statistics;
 
 /// The element class `Juggler`.
@@ -139,7 +144,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MERGE", "bool", "true"),
         ArgInfo::keyword("UDP", "bool", "false"),
         ArgInfo::keyword("NO_MERGE", "pattern", "none"),
-        ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("CHECKSUM", "bool", "auto"),
         ArgInfo::keyword("CONSTANT_ID", "bool", "false"),
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],
@@ -175,6 +180,7 @@ pub static CLASS: Class = Class {
         "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",
         "MERGE false, UDP true",
         "UDP true, NO_MERGE src port 1000, CHECKSUM false, CONSTANT_ID true, QUEUE 4800",
+        "CHECKSUM true",
         "INSEQ_TIMEOUT 0, OFO_TIMEOUT 0",
     ],
     build,
@@ -310,6 +316,10 @@ struct Juggler {
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
+    /// True if checksums are verified by reading the data, except those that an interface has verified if
+    /// `trusts` is true.
+    reads: bool,
+    trusts: bool,
     /// True if packets that are next in their flow stay in their batch: nothing is merged or checked.
     passes_in_place: bool,
     /// True if any element reads annotations: the bytes that are read must be equal in merged segments.
@@ -334,6 +344,8 @@ impl Juggler {
             merges: false,
             is_asked: false,
             leaves_checksums: false,
+            reads: false,
+            trusts: false,
             passes_in_place: false,
             compares: false,
             is_second_look: false,
@@ -361,14 +373,15 @@ impl Juggler {
         self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
     }
 
-    /// Verifies the transport checksum of a segment if CHECKSUM is true, except the checksums of large
+    /// Verifies the transport checksum of a segment if CHECKSUM requires it, except the checksums of large
     /// segments and checksums that a device downstream will complete. Completes a checksum that was left to a
-    /// device, unless a device downstream will do so. Returns the checksum of the segment's data; `None` if
-    /// it is not known or not needed. Returns [`Damaged`] if the checksum is wrong.
+    /// device, unless a device downstream will do so. Returns the sum of the segment's data; `None` if it is
+    /// not known or not needed. Returns [`Damaged`] if the checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
-        if self.is_asked && is_partial(packet) {
+        let is_left = self.is_asked && is_partial(packet);
+        if is_left {
             if self.leaves_checksums {
                 return Ok(None);
             }
@@ -377,12 +390,19 @@ impl Juggler {
         if is_large {
             return Ok(None);
         }
-        if self.settings.checks {
+        if self.reads && !is_left && !self.is_known_right(packet, segment.l3) {
             let sum = segment.verify(packet.chunks());
             return if sum.is_none() && segment.has_checksum(packet.data()) { Err(Damaged) } else { Ok(sum) };
         }
         let is_needed = self.merges && segment.is_plain && !self.leaves_checksums;
         Ok(if is_needed { segment.trust(packet.data()) } else { None })
+    }
+
+    /// True if the interface that received a packet has found its transport checksum right, and CHECKSUM allows
+    /// to trust this. The IP header is at offset `l3`.
+    #[inline(always)]
+    fn is_known_right(&self, packet: &Packet, l3: u16) -> bool {
+        self.trusts && is_known_right(packet, l3 as isize)
     }
 
     /// Takes a segment of a flow: opens the flow if necessary, and holds or forwards the packet. Segments
@@ -417,7 +437,7 @@ impl Juggler {
             Some(flow) => Some(flow),
             None => self.open(&packet, segment, key, hash, now),
         };
-        let mark = if self.merges && self.compares { self.mark(cx, &packet) } else { 0 };
+        let mark = if self.merges && self.compares { mark_of(cx, &packet) } else { 0 };
         let may_repeat_id = self.settings.constant_id && has_no_use_for_id(&packet, segment);
         let piece = Piece { packet, segment, data, merges, may_repeat_id, mark };
         match flow {
@@ -478,34 +498,24 @@ impl Juggler {
         self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
     }
 
-    /// Returns a hash of the annotation bytes that any element reads. Packets with different hashes are not
-    /// merged.
-    fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
-        let bytes = packet.annotations().bytes().iter().zip(&cx.graph().facts().annotations_read);
-        // The hash function is FNV-1a.
-        bytes.filter(|(_, read)| **read).fold(0xcbf2_9ce4_8422_2325, |hash, (byte, _)| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
     /// Takes all packets of a batch in order; the batch is empty afterwards. Flows are looked up from the
     /// first packet on that is not of the same flow as the packet before.
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
-        if self.settings.checks {
-            batch.iter().take(AHEAD + 1).for_each(ask_for_data);
-        }
+        batch.iter().take(AHEAD + 1).for_each(|packet| self.ask_for_data(packet));
         let now = cx.now();
         let mut packets = batch.drain();
-        while let Some(packet) = packets.as_slice().first() {
-            let Some(flow) = self.recent_flow(packet) else {
+        while !packets.as_slice().is_empty() {
+            let recent = self.recent.id.and_then(|id| self.flows.index_of(id));
+            if recent.is_some_and(|flow| self.take_next(cx, flow, &mut packets, now) > 0) {
+                continue;
+            }
+            if recent.is_none() || !packets.as_slice().first().is_some_and(|packet| self.is_recent(packet)) {
                 self.take_looked_up(cx, &mut packets, out, now);
                 break;
-            };
-            let Some(packet) = self.next_of(&mut packets) else { break };
-            if let Err(packet) = self.take_next(cx, flow, packet, now) {
-                self.take_known(cx, out, packet, now);
             }
+            let Some(packet) = self.next_of(&mut packets) else { break };
+            self.take_known(cx, out, packet, now);
         }
         drop(packets);
         self.statistics.pass(FlushReason::InSequence, std::mem::take(&mut self.in_sequence));
@@ -516,38 +526,53 @@ impl Juggler {
     #[inline(always)]
     fn next_of(&self, packets: &mut Drain<'_>) -> Option<Packet> {
         let packet = packets.next();
-        if self.settings.checks
-            && let Some(ahead) = packets.as_slice().get(AHEAD)
-        {
-            ask_for_data(ahead);
+        if let Some(ahead) = packets.as_slice().get(AHEAD) {
+            self.ask_for_data(ahead);
         }
         packet
     }
 
-    /// Returns the index of a packet's flow, if it is the same flow as that of the packet before, and its
-    /// frame has the usual layout.
+    /// Prefetches a packet's data if it has to be read.
     #[inline(always)]
-    fn recent_flow(&self, packet: &Packet) -> Option<u32> {
-        let is_same = key::frame_of(packet)?.continues(&self.recent.window);
-        self.recent.id.filter(|_| is_same).and_then(|id| self.flows.index_of(id))
+    fn ask_for_data(&self, packet: &Packet) {
+        if self.reads && !(self.trusts && packet.has_right_checksum()) {
+            ask_for_data(packet);
+        }
     }
 
-    /// Takes a packet whose segment is next in a run of its flow and can be merged with it; returns other
-    /// packets.
+    /// True if a packet belongs to the same flow as the packet before, and its frame has the usual layout.
     #[inline(always)]
-    fn take_next(&mut self, cx: &Cx<'_>, flow: u32, packet: Packet, now: Timestamp) -> Result<(), Packet> {
-        if !self.merges || self.is_asked && (is_large_segment(&packet) || is_partial(&packet)) {
-            return Err(packet);
+    fn is_recent(&self, packet: &Packet) -> bool {
+        key::frame_of(packet).is_some_and(|frame| frame.continues(&self.recent.window))
+    }
+
+    /// Takes packets from the front of a batch as long as their segments are next in a run of the flow and can
+    /// be merged with it. Returns their number.
+    #[inline]
+    fn take_next(&mut self, cx: &Cx<'_>, flow: u32, packets: &mut Drain<'_>, now: Timestamp) -> usize {
+        if !self.merges {
+            return 0;
         }
-        let mark = if self.compares { self.mark(cx, &packet) } else { 0 };
-        let (checks, keeps) = (self.settings.checks, !self.leaves_checksums);
-        let sum = |packet: &Packet, next: &NextSegment| match checks {
-            true => next.verify(packet.chunks()).map(|sum| keeps.then_some(sum)).ok_or(Damaged),
-            false => Ok(keeps.then(|| next.trust())),
+        let (is_asked, compares, keeps) = (self.is_asked, self.compares, !self.leaves_checksums);
+        let (reads, trusts) = (self.reads, self.trusts);
+        let sum = |packets: &[Packet], next: &NextSegment, start: u16, mark: u64| {
+            let Some(packet) = packets.first() else { return Err(Damaged) };
+            let is_left = is_asked && (is_large_segment(packet) || is_partial(packet));
+            if is_left || compares && mark_of(cx, packet) != mark {
+                return Err(Damaged);
+            }
+            if !reads || trusts && is_known_right(packet, key::L3) {
+                return Ok(keeps.then(|| next.trust()));
+            }
+            if let Some(ahead) = packets.get(AHEAD + 1) {
+                ask_for_data(ahead);
+            }
+            let sum = next.verify(packet.chunks(), start).ok_or(Damaged)?;
+            Ok(keeps.then_some(sum))
         };
-        self.flows.take_next(flow, packet, mark, sum, now)?;
-        self.statistics.segments[0] += 1;
-        Ok(())
+        let taken = self.flows.take_next(flow, packets, sum, now);
+        self.statistics.segments[0] += taken as u64;
+        taken
     }
 
     /// Takes a packet of the same flow as the packet before.
@@ -577,26 +602,24 @@ impl Juggler {
         let recent = packets.as_slice().last().and_then(key::frame_of).filter(|frame| frame.is_usual());
         let recent = recent
             .map(|frame| (*frame.window, keys[usize::from(flows[last])], hashes[usize::from(flows[last])]));
-        for (segment, &flow) in segments.iter().zip(flows) {
-            let Some(mut packet) = self.next_of(packets) else { break };
-            let flow = usize::from(flow);
+        let count = packets.as_slice().len();
+        while !packets.as_slice().is_empty() {
+            let at = count - packets.as_slice().len();
+            let flow = usize::from(flows[at]);
             let (key, hash, seen) = (&keys[flow], hashes[flow], ids[flow]);
-            let other;
-            let segment = match segment {
+            let segment = &segments[at];
+            if let (Located::Usual, Some(flow)) = (segment, seen.and_then(|id| self.flows.index_of(id)))
+                && self.take_next(cx, flow, packets, now) > 0
+            {
+                continue;
+            }
+            let Some(packet) = self.next_of(packets) else { break };
+            let segment = match *segment {
                 Located::No => None,
                 Located::Other(segment) => Some(segment),
-                Located::Usual => {
-                    if let Some(flow) = seen.and_then(|id| self.flows.index_of(id)) {
-                        match self.take_next(cx, flow, packet, now) {
-                            Ok(()) => continue,
-                            Err(returned) => packet = returned,
-                        }
-                    }
-                    other = key::usual_segment(&packet, self.merges);
-                    other.as_ref()
-                }
+                Located::Usual => key::usual_segment(&packet, self.merges),
             };
-            match segment {
+            match &segment {
                 Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen, now }),
                 None => self.take_other(cx, out, packet),
             }
@@ -720,6 +743,16 @@ impl Juggler {
     }
 }
 
+/// Returns a hash of the annotation bytes that any element reads. Packets with different hashes are not
+/// merged.
+fn mark_of(cx: &Cx<'_>, packet: &Packet) -> u64 {
+    let bytes = packet.annotations().bytes().iter().zip(&cx.graph().facts().annotations_read);
+    // The hash function is FNV-1a.
+    bytes.filter(|(_, read)| **read).fold(0xcbf2_9ce4_8422_2325, |hash, (byte, _)| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Prefetches a packet's bytes in its first slot, except the first 64, which come with the headers.
 #[inline]
 fn ask_for_data(packet: &Packet) {
@@ -746,6 +779,8 @@ fn has_no_use_for_id(packet: &Packet, segment: &WholeSegment) -> bool {
 fn large(run: SegmentRun) -> Packet {
     let SegmentRun { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet();
+    // The first segment's checksum may be right and the others' wrong.
+    packet.set_right_checksum(false);
     first.enlarge(packet.data_mut(), length as usize, last_flags, data);
     let kind = match (first.is_tcp, first.network) {
         (true, Network::Ipv4) => VirtioNet::TCP_V4,
@@ -793,7 +828,11 @@ impl Element for Juggler {
             hold: Hold::PerFlow,
             state: vec![table],
             order: Order::Restores,
-            support: Support { offloads: Some(-14), ..Support::default() },
+            support: Support {
+                offloads: Some(-14),
+                trusts_checksums: self.settings.checks == Checks::Auto,
+                ..Support::default()
+            },
             ..Effects::cases(vec![case])
         };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
@@ -803,8 +842,16 @@ impl Element for Juggler {
         self.hasher = cx.key_hasher();
         self.merges = self.settings.merges && cx.graph().may_merge();
         self.is_asked = cx.graph().receives_offloads();
-        self.leaves_checksums = cx.graph().may_offload();
-        self.passes_in_place = !(self.merges || self.is_asked || self.settings.checks);
+        // Segments that are cut again downstream get their own checksums back.
+        let restores = cx.graph().restores_checksums();
+        self.leaves_checksums = cx.graph().may_offload() && !restores;
+        self.reads = match self.settings.checks {
+            Checks::Auto => self.merges && !restores,
+            Checks::All => true,
+            Checks::None => false,
+        };
+        self.trusts = cx.graph().trusts_checksums();
+        self.passes_in_place = !(self.merges || self.is_asked || self.reads);
         self.compares = cx.graph().facts().annotations_read.contains(&true);
         self.flows.set_limits(self.settings.limits(self.merges));
         Ok(())

@@ -22,7 +22,7 @@ const KIND_TCP_V4: u64 = 5;
 /// The length of an Ethernet header in bytes, without tags.
 const ETHERNET: usize = 14;
 /// The offset of the IP header in a frame of the usual layout.
-const L3: isize = ETHERNET as isize;
+pub(crate) const L3: isize = ETHERNET as isize;
 /// The offset in bytes of the type field in an Ethernet header.
 const TYPE: usize = 12;
 

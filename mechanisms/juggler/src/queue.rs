@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 
 use element::{Packet, Timestamp};
-use packet::PacketChain;
+use packet::{Drain, PacketChain};
 use wire::checksum::Sum;
-use wire::merge::{FirstFrame, NextSegment, SegmentData, WholeSegment};
+use wire::merge::{FirstFrame, Frame, NextSegment, SegmentData, WholeSegment};
 use wire::tcp::flags;
 
 use crate::key::frame_of;
@@ -72,7 +72,8 @@ pub struct SegmentRun {
     pub data: Option<Sum>,
     /// The number of data bytes in all segments of the run.
     pub length: u32,
-    mark: u64,
+    /// The hash of the annotations of all segments ([`Piece::mark`]).
+    pub mark: u64,
     may_repeat_id: bool,
     /// True if all segments of the run have the same IPv4 identification and may be merged nevertheless
     /// (CONSTANT_ID). False for a run of one segment.
@@ -189,29 +190,57 @@ impl SegmentRun {
             && self.first.goes_before(self.chain.first().data(), next, head, self.id_ahead(next.id))
     }
 
-    /// Returns the segment in a packet that starts at the end of this run and can be part of the same large
-    /// segment. Compares frames of the usual layout only, for which it is faster than
-    /// [`takes_piece`](Self::takes_piece); `None` for others.
+    /// Appends packets from the front of a batch as long as their segments can be part of the same large
+    /// segment, and until the run has `slots` slots. Compares frames of the usual layout only, for which it is
+    /// faster than [`takes_piece`](Self::takes_piece), and no segments with FIN. `sum` returns the sum of the
+    /// data of the first of the given packets, in which it starts at the given offset, as in [`Piece`]; an error
+    /// if the packet cannot be merged after this run, although its headers allow it.
     #[inline(always)]
-    fn next_in(&mut self, packet: &Packet) -> Option<NextSegment> {
-        let own = frame_of(self.chain.first())?;
+    pub fn extend_by<E>(
+        &mut self,
+        packets: &mut Drain<'_>,
+        slots: u32,
+        sum: impl Fn(&[Packet], &NextSegment, u16) -> Result<Option<Sum>, E>,
+    ) {
         if self.frame.is_none() && self.chain.packets() == 1 {
-            self.frame = FirstFrame::of(&self.first, own);
+            self.frame = frame_of(self.chain.first()).and_then(|own| FirstFrame::of(&self.first, own));
         }
-        let next = self.frame.as_ref()?.next(own, frame_of(packet)?)?;
-        let takes = !self.is_closed
-            && next.data.sequence == self.end
-            && next.data.length <= self.first.length
-            && next.id == self.first.id.wrapping_add(self.id_ahead(next.id));
-        takes.then_some(next)
+        let Some(frame) = self.frame else { return };
+        while !self.is_closed
+            && self.chain.slots() < slots
+            && let Some(packet) = packets.as_slice().first()
+            && let Some(next) = frame_of(packet)
+        {
+            let first = self.chain.first();
+            let Some(window) = first.slot_bytes(0) else { break };
+            let own = Frame { window, head: first.data(), length: 0 };
+            let Some(next) = frame.next(own, next, self.end) else { break };
+            let repeats_id = self.repeats_id_before(next.id);
+            let ahead = if repeats_id { 0 } else { self.chain.packets() as u16 };
+            if next.data.length > self.first.length || next.id != self.first.id.wrapping_add(ahead) {
+                break;
+            }
+            let Ok(sum) = sum(packets.as_slice(), &next, self.first.start) else { break };
+            if self.data.is_some() != sum.is_some() {
+                break;
+            }
+            let Some(packet) = packets.next() else { break };
+            self.extend(packet, next.data, repeats_id, sum, true);
+        }
     }
 
-    /// Appends a packet with a segment without SYN, FIN and RST that starts at the end of the run. `id` is
-    /// its identification, `data` the sum of its data. If `merges` is false, the run's segments can no longer
-    /// form one large segment.
+    /// Appends a packet with a segment without SYN, FIN and RST that starts at the end of the run. `repeats_id`
+    /// is the result of [`repeats_id_before`](Self::repeats_id_before), `data` the sum of its data. If `merges`
+    /// is false, the run's segments can no longer form one large segment.
     #[inline(always)]
-    pub fn extend(&mut self, packet: Packet, segment: SegmentData, id: u16, data: Option<Sum>, merges: bool) {
-        let repeats_id = self.repeats_id_before(id);
+    fn extend(
+        &mut self,
+        packet: Packet,
+        segment: SegmentData,
+        repeats_id: bool,
+        data: Option<Sum>,
+        merges: bool,
+    ) {
         self.chain.push(packet);
         self.repeats_id = repeats_id;
         self.end = self.end.wrapping_add(segment.length.into());
@@ -220,6 +249,16 @@ impl SegmentRun {
         self.length += u32::from(segment.length);
         self.is_one &= merges;
         self.is_closed = self.is_last();
+    }
+
+    /// Appends a segment without SYN, FIN and RST that starts at the end of the run. If `merges` is false,
+    /// the run's segments can no longer form one large segment.
+    #[inline(always)]
+    pub fn extend_by_piece(&mut self, piece: Piece<'_>, merges: bool) {
+        let Piece { packet, segment, data, .. } = piece;
+        let repeats_id = self.repeats_id_before(segment.id);
+        let WholeSegment { sequence, length, flags, .. } = *segment;
+        self.extend(packet, SegmentData { sequence, length, flags }, repeats_id, data, merges);
     }
 
     /// Appends a run that starts at the end of this run. If `merges` is false, the segments can no longer
@@ -304,17 +343,10 @@ impl Queue {
         (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
     }
 
-    /// Returns the last run and the segment in a packet, if both are as [`SegmentRun::next_in`] says, and the
-    /// hash of the annotations that any element reads is `mark`.
-    #[inline(always)]
-    pub fn continued_in_frame(
-        &mut self,
-        packet: &Packet,
-        mark: u64,
-    ) -> Option<(&mut SegmentRun, NextSegment)> {
-        let last = self.runs.back_mut().filter(|last| last.mark == mark)?;
-        let next = last.next_in(packet)?;
-        Some((last, next))
+    /// Returns the last run.
+    #[inline]
+    pub fn back_mut(&mut self) -> Option<&mut SegmentRun> {
+        self.runs.back_mut()
     }
 
     /// Inserts a run, and joins it with the runs directly before and after it if they are adjacent. If

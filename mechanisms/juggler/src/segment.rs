@@ -4,8 +4,10 @@
 //! Senders on the same machine, and interfaces that merge packets on receive, hand over segments of up to 64
 //! KiB and leave checksums to a device; Juggler makes large segments, too. Large segments reach this element
 //! if all elements downstream of their source can handle them. The element makes ordinary packets of them:
-//! each with its own lengths, identification, sequence number and flags, and with correct checksums. If only
-//! the checksum of a packet is left to a device, the element completes it. All other packets pass. Large
+//! each with its own lengths, identification, sequence number, flags and checksums. The packets of which
+//! Juggler has made a large segment get the transport checksums again with which they arrived, even if these
+//! were wrong, and their data is neither read nor copied. If only the checksum of a packet is left to a
+//! device, the element completes it. All other packets pass. Large
 //! segments whose headers cannot be parsed are dropped, and so are parts for which the packet pool has no
 //! slot.
 //!
@@ -65,7 +67,8 @@ struct Segment {
 
 impl Element for Segment {
     fn effects(&self) -> Effects {
-        Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..Effects::pass() }
+        let support = Support { offloads: Some(-14), restores_checksums: true, ..Support::default() };
+        Effects { support, ..Effects::pass() }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) out_of_order: Timestamp,
     pub(crate) merges: bool,
     pub(crate) udp: bool,
-    pub(crate) checks: bool,
+    pub(crate) checks: Checks,
     /// True if segments with equal identifications may be merged, CONSTANT_ID.
     pub(crate) constant_id: bool,
     /// The maximum memory of a flow's waiting segments in bytes, QUEUE.
@@ -71,6 +71,43 @@ impl ArgType for AutoMicros {
 
     fn clicks_words(_text: &str) -> Option<String> {
         None
+    }
+}
+
+/// An argument type: which transport checksums are verified by reading the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// Those of segments that are merged into a large segment which leaves as one, unless the interface that
+    /// received them has verified them.
+    #[default]
+    Auto,
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+impl ArgType for Checks {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Checks, String> {
+        match text.trim() {
+            "auto" => Ok(Checks::Auto),
+            text => Ok(if bool::parse(text, place)? { Checks::All } else { Checks::None }),
+        }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Checks {
+    /// Returns the value as it is written in a configuration.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Checks::Auto => "auto",
+            Checks::All => "true",
+            Checks::None => "false",
+        }
     }
 }
 

@@ -63,6 +63,17 @@ impl Sum {
         self
     }
 
+    /// Returns the sum of the first `length` bytes, given that this is the sum of them and of the bytes that
+    /// follow, whose sum is `other`.
+    #[inline]
+    #[must_use]
+    pub fn before(self, length: usize, other: Sum) -> Self {
+        let odd = !length.is_multiple_of(2);
+        let other = fold(other.words);
+        let other = if odd { other.swap_bytes() } else { other };
+        Sum { odd, ..self.add((!other).into()) }
+    }
+
     /// Returns the sum of the next `length` bytes, without reading them, given that the checksum over the
     /// bytes added so far and these bytes is right: then the two sums together are 0xffff. The number of
     /// bytes added so far must be even.
@@ -247,6 +258,14 @@ mod tests {
                 start = cut;
             }
             prop_assert_eq!(sum.bytes(&bytes[start..]).folded(), plain(&bytes));
+        }
+
+        #[test]
+        fn the_sum_of_the_front_is_the_difference(front in vec(any::<u8>(), 0..50), rest in vec(any::<u8>(), 0..50)) {
+            let (one, two) = (Sum::new().bytes(&front), Sum::new().bytes(&rest));
+            let difference = one.followed_by(two).before(front.len(), two);
+            prop_assert_eq!(difference.odd, one.odd);
+            prop_assert_eq!(difference.folded() % 0xffff, one.folded() % 0xffff);
         }
 
         #[test]

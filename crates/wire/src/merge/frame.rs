@@ -89,10 +89,13 @@ impl Frame<'_> {
     /// True if the frame has the usual layout and is not a fragment.
     #[inline]
     pub fn is_usual(self) -> bool {
-        let mut usual = *self.window;
-        usual[12..14].copy_from_slice(&ether_type::IPV4.to_be_bytes());
-        (usual[L3], usual[20], usual[21], usual[23]) = (0x45, 0, 0, ip_protocol::TCP);
-        self.head.len() >= FIXED && same(self.window, &usual, &FLOW)
+        const NO_FRAGMENT: u16 = 0x3fff;
+        let window = self.window;
+        self.head.len() >= FIXED
+            && word(window, 12) == ether_type::IPV4
+            && window[L3] == 0x45
+            && word(window, 20) & NO_FRAGMENT == 0
+            && window[23] == ip_protocol::TCP
     }
 
     /// True if this frame has the usual layout and belongs to the same flow as `of`, the window of another
@@ -131,13 +134,13 @@ fn sequence(window: &[u8; WINDOW]) -> u32 {
 pub struct FirstFrame {
     /// The offset of the data in the frame, in bytes.
     start: u16,
+    /// The one's complement sum of those words of the IP header that differ from segment to segment, in the
+    /// machine's byte order and below 0xffff.
+    ip: u16,
+    /// The folded sum of the pseudo-header and the TCP header, without the words that differ.
+    equal: u16,
     /// The flags that all segments of the run have.
     flags: u8,
-    /// The one's complement sum of those words of the IP header that differ from segment to segment, below
-    /// 0xffff.
-    ip: u32,
-    /// The sum of the pseudo-header and the TCP header, without the words that differ.
-    equal: Sum,
 }
 
 /// A segment that can follow in a large segment, because its headers are those that cutting would make.
@@ -147,8 +150,6 @@ pub struct NextSegment {
     pub data: SegmentData,
     /// The IPv4 identification, which is not compared.
     pub id: u16,
-    /// The offset of the data in the frame, in bytes.
-    start: u16,
     /// The sum of the pseudo-header and the TCP header with its checksum.
     header: Sum,
 }
@@ -173,15 +174,20 @@ impl FirstFrame {
             .bytes(&transport[14..16])
             .bytes(&transport[18..]);
         let flags = first.flags & !(ON_LAST | tcp::flags::CWR);
-        Some(FirstFrame { start: first.start, flags, ip: differing_ip(window) % 0xffff, equal })
+        let ip = (differing_ip(window) % 0xffff) as u16;
+        Some(FirstFrame { start: first.start, ip, equal: equal.folded(), flags })
     }
 
-    /// Returns the segment in the frame `next` if it can be merged after the first segment, whose frame is
-    /// `own`, according to its headers: as [`WholeSegment::goes_before`] does, but without comparing the
-    /// identifications. `None` if it cannot be merged.
+    /// Returns the segment in the frame `next` if it has the sequence number `sequence` and can be merged
+    /// after the first segment, whose frame is `own`, according to its headers: as
+    /// [`WholeSegment::goes_before`] does, but without comparing the identifications. `None` for other
+    /// segments, and for those with FIN.
     #[inline(always)]
-    pub fn next(&self, own: Frame<'_>, next: Frame<'_>) -> Option<NextSegment> {
+    pub fn next(&self, own: Frame<'_>, next: Frame<'_>, sequence: u32) -> Option<NextSegment> {
         let (window, start) = (next.window, usize::from(self.start));
+        if self::sequence(window) != sequence {
+            return None;
+        }
         let total = word(window, 16);
         let length = total.wrapping_sub(self.start - L3 as u16);
         let (ip_checksum, checksum, flags) = (word(window, 24), word(window, 50), window[47]);
@@ -191,18 +197,22 @@ impl FirstFrame {
             && next.head.len() >= start
             // Both IP headers are equal but for these words, so that the checksum of this one is right, as
             // that of the first is, if the sums are equal.
-            && (differing_ip(window) + 0xffff - self.ip).is_multiple_of(0xffff)
+            && (differing_ip(window) + 0xffff - u32::from(self.ip)).is_multiple_of(0xffff)
             && ip_checksum != NEGATIVE_ZERO
             && checksum != NEGATIVE_ZERO
-            && flags & !ON_LAST == self.flags
+            && flags & !tcp::flags::PSH == self.flags
             && (start == FIXED || same_behind_to(own.head, next.head, start));
         if !is_next {
             return None;
         }
-        let sequence = sequence(window);
-        let header = self.equal.word32(sequence).word(word(window, 46)).word(checksum).word(total - 20);
+        let header = Sum::new()
+            .word(self.equal)
+            .word32(sequence)
+            .word(word(window, 46))
+            .word(checksum)
+            .word(total - 20);
         let data = SegmentData { sequence, length, flags };
-        Some(NextSegment { data, id: word(window, 18), start: self.start, header })
+        Some(NextSegment { data, id: word(window, 18), header })
     }
 }
 
@@ -214,19 +224,20 @@ impl NextSegment {
     }
 
     /// Returns the sum of the data if the checksum is right, otherwise `None`. `pieces` are the bytes of the
-    /// whole frame; its headers are in the first piece.
+    /// whole frame, in which the data starts at offset `start`; its headers are in the first piece.
     #[inline]
-    pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
-        let sum = super::data_sum(pieces, self.start.into(), self.data.length.into())?;
+    pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>, start: u16) -> Option<Sum> {
+        let sum = super::data_sum(pieces, start.into(), self.data.length.into())?;
         self.header.followed_by(sum).is_valid().then_some(sum)
     }
 }
 
-/// Returns the sum of those words of an IPv4 header that differ between the segments of a large segment:
-/// length, identification, checksum.
+/// Returns the sum of those words of an IPv4 header that differ between the segments of a large segment, in the
+/// machine's byte order: length, identification, checksum.
 #[inline(always)]
 fn differing_ip(window: &[u8; WINDOW]) -> u32 {
-    [16, 18, 24].iter().map(|&at| u32::from(word(window, at))).sum()
+    let word = |at: usize| u32::from(u16::from_ne_bytes([window[at], window[at + 1]]));
+    word(16) + word(18) + word(24)
 }
 
 /// True if the TCP options, which end at offset `end`, are equal; false if they are not available.
@@ -290,14 +301,18 @@ mod tests {
             };
             let segment = segment.unwrap();
             let general = WholeSegment::of(&other, 14, other.len())
-                .filter(|next| segment.goes_before(&own, next, &other, next.id.wrapping_sub(segment.id)));
-            let next = first.next(own_frame, other_frame);
+                .filter(|next| segment.goes_before(&own, next, &other, next.id.wrapping_sub(segment.id)))
+                .filter(|next| next.flags & tcp::flags::FIN == 0);
+            let number = self::sequence(&other_window);
+            prop_assert!(first.next(own_frame, other_frame, number ^ 1).is_none());
+            let next = first.next(own_frame, other_frame, number);
             prop_assert_eq!(next.is_some(), general.is_some());
             if let Some((next, general)) = next.zip(general) {
                 let SegmentData { sequence, length, flags } = next.data;
                 prop_assert_eq!((sequence, length, flags, next.id), (general.sequence, general.length, general.flags, general.id));
                 let (one, two) = other.split_at(56.min(other.len()));
-                prop_assert_eq!(next.verify([one, two]), general.verify([one, two]));
+                let sum = next.verify([one, two], segment.start);
+                prop_assert_eq!(sum, general.verify([one, two]));
                 prop_assert_eq!(next.trust().folded(), general.trust(&other).unwrap().folded());
             }
         }

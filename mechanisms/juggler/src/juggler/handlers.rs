@@ -33,7 +33,7 @@ pub(super) const HANDLERS: &[Handler<Juggler>] = &[
     Handler::get("merge", |e| e.settings.merges.to_string()),
     Handler::get("udp", |e| e.settings.udp.to_string()),
     Handler::get("no_merge", |e| e.settings.no_merge.text().into()),
-    Handler::get("checksum", |e| e.settings.checks.to_string()),
+    Handler::get("checksum", |e| e.settings.checks.as_str().into()),
     Handler::get("constant_id", |e| e.settings.constant_id.to_string()),
     Handler::get("queue", |e| e.settings.queue.to_string()),
     Handler::count("segments_in", |e| e.statistics.segments[0]),
