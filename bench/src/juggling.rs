@@ -13,7 +13,7 @@ use std::path::Path;
 
 use capture::{Writer, WriterOptions};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Action, Case, Depends, Field, Filter, HeaderKind, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, Support, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
 use engine::{Options, Worker};
 use wire::MacAddr;
@@ -292,9 +292,9 @@ impl Element for Advance {
         let moved = |name| Value::Pure { name, reads: reads.clone() };
         let case = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(sequence, moved("sequence number")))
-            .with(Action::Set(checksum, moved("checksum")))
-            .updating(&[HeaderKind::Tcp, HeaderKind::Udp]);
-        Effects::cases(vec![case]).depending_on(Depends::Counter)
+            .with(Action::Set(checksum, moved("checksum")));
+        let support = Support { tells_checksums: true, ..Support::default() };
+        Effects { support, ..Effects::cases(vec![case]).depending_on(Depends::Counter) }
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use element::effects::{Action, Case, Checksum, Effects, Emit, Field, HeaderKind, Hold, Target};
+use element::effects::{Action, Case, Checksum, Effects, Emit, Field, HeaderKind, Hold, Target, Value};
 use element::{Base, ElementId};
 
 use crate::graph_facts::{Forward, starts_of_packets};
@@ -24,12 +24,13 @@ pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let starts = starts_of_packets(effects, forward);
     let mut receives = vec![false; effects.len()];
     forward.iter().flatten().flatten().for_each(|&(to, _)| receives[to] = true);
-    let ends = |id: ElementId| receives[id] && !keeps(&effects[id], &starts[id]);
+    let tells = |id: ElementId| effects[id].support.tells_checksums;
+    let ends = |id: ElementId| receives[id] && !tells(id) && !keeps(&effects[id], &starts[id]);
     let mut is_wrong = vec![false; effects.len()];
     let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| ends(id)).collect();
     while let Some(id) = open.pop() {
         for &(to, _) in forward[id].iter().flatten() {
-            if !std::mem::replace(&mut is_wrong[to], true) {
+            if !std::mem::replace(&mut is_wrong[to], true) && !tells(to) {
                 open.push(to);
             }
         }
@@ -57,6 +58,8 @@ fn keeps_in(case: &Case, starts: &BTreeSet<i32>) -> bool {
     };
     let mut stripped = 0;
     let mut keeps = |action: &Action| match action {
+        // The packet is cut to the length that its header says, so that padding is removed.
+        Action::Set(Field::Length, Value::Number(number)) if number.variables().next().is_some() => true,
         Action::Set(field, _) => updates || !is_covered(field, stripped, starts),
         // So few bytes may be a link header, but no IP header.
         Action::Strip(n) => {
@@ -133,7 +136,7 @@ fn is_exit(effects: &Effects) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use element::effects::{Filter, Support, Value, wire_field};
+    use element::effects::{Filter, Number, Support, wire_field};
 
     use super::*;
 
@@ -166,6 +169,7 @@ mod tests {
     fn the_word_of_devices_holds_until_a_checksum_may_become_wrong() {
         let bytes = |base, offset, length| Field::Bytes { base, offset, length };
         let both = [HeaderKind::Ipv4, HeaderKind::Tcp, HeaderKind::Udp];
+        let length = Number::of(bytes(Base::Network, 2, 2));
         for keeps in [
             Effects::pass(),
             // A device that also sends.
@@ -185,6 +189,10 @@ mod tests {
             Effects::cases(vec![setting(wire_field::IP_TTL)]),
             Effects::cases(vec![setting(Field::HeaderOffset(Base::Network)), setting(Field::TimeStamp)]),
             Effects::cases(vec![setting(wire_field::IP_SRC).updating(&both)]),
+            // Padding is cut off.
+            Effects::cases(vec![case().with(Action::Set(Field::Length, Value::Number(length)))]),
+            // What came before does not matter to an element that says it itself.
+            Effects { hold: Hold::Replay, ..with(Support { tells_checksums: true, ..Support::default() }) },
         ] {
             assert!(is_trusted_behind(keeps.clone()), "{keeps:?}");
         }
@@ -201,6 +209,7 @@ mod tests {
                     .with(Action::Set(bytes(Base::Data, 0, 14), Value::Constant(vec![0; 14]))),
             ]),
             Effects::cases(vec![setting(Field::Payload)]),
+            Effects::cases(vec![setting(Field::Length)]),
             Effects::cases(vec![case().with(Action::Strip(-20))]),
             Effects::cases(vec![case().with(Action::Resize(Vec::new()))]),
             Effects { hold: Hold::Delay, ..Effects::pass() },

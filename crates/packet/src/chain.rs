@@ -306,6 +306,7 @@ mod tests {
         // Headers are as long as they were.
         let large = PacketChain::of_large(large, 3).unwrap_err();
         pool.free(large);
+        pool.collect();
         assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
     }
 

@@ -336,7 +336,7 @@ impl Flows {
     }
 
     /// Makes a run of a segment of a flow.
-    #[inline]
+    #[inline(always)]
     fn run_of(&self, index: u32, piece: Piece<'_>, now: Timestamp) -> SegmentRun {
         SegmentRun::new(piece, self.limits.merges && self.flows[index as usize].merges, now)
     }

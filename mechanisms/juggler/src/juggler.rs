@@ -56,7 +56,8 @@
 //!   again, and without merging, no data is read. `true` verifies all checksums by reading the data, which
 //!   is most of the cost of merging. `false` verifies none. A damaged segment then makes the checksum of its
 //!   large segment wrong, so that the receiver drops all of its segments; if the interface or the machine
-//!   computes that checksum (ToDevice, KernelTap, KernelTun, ToHost), the damage becomes invisible.
+//!   computes that checksum (ToDevice, KernelTap, KernelTun, ToHost), the damage becomes invisible. A segment
+//!   that is not verified is put in order by its sequence number, even if that is damaged.
 //! - `CONSTANT_ID`: true to merge IPv4 segments, too, that have DF set and equal identifications, which
 //!   have no meaning then (RFC 6864). Elements cut such large segments into the packets that arrived;
 //!   interfaces and the machine, if they cut them, count the identification up.
@@ -408,7 +409,7 @@ impl Juggler {
     /// Takes a segment of a flow: opens the flow if necessary, and holds or forwards the packet. Segments
     /// that leave because of it are appended to `flows.released`, or to `out` if the packet is forwarded
     /// after them.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, known: Known<'_>) {
         let Known { segment, key, hash, seen, now } = known;
         self.statistics.segments[0] += 1;
@@ -576,7 +577,7 @@ impl Juggler {
     }
 
     /// Takes a packet of the same flow as the packet before.
-    #[inline]
+    #[inline(always)]
     fn take_known(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
         let RecentFlow { key, hash, id, .. } = self.recent;
         let Some(segment) = key::usual_segment(&packet, self.merges) else {

@@ -312,6 +312,8 @@ mod tests {
     static TEST: Mutex<()> = Mutex::new(());
     static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
     static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
+    /// For each packet seen, true if it says that its checksum is right.
+    static RIGHT: Mutex<Vec<bool>> = Mutex::new(Vec::new());
 
     struct Source(Incoming);
 
@@ -366,6 +368,7 @@ mod tests {
                 let missing = annotations.u32(Annotations::EXTRA_LENGTH);
                 let bytes = packet.chunks().collect::<Vec<_>>().concat();
                 SEEN.lock().unwrap().push((bytes, annotations.virtio, missing));
+                RIGHT.lock().unwrap().push(packet.has_right_checksum());
                 drop(done.push(packet));
             }
             cx.sent(done);
@@ -390,6 +393,13 @@ mod tests {
     /// Runs a source and a sink on one received frame. Returns the emitted packets, and the drop reasons
     /// with the number of packets. With `offloads`, the sink can handle unfinished packets.
     fn run_all(offloads: bool, given: Given) -> (Vec<Seen>, Vec<(&'static str, u64)>) {
+        let (seen, drops, _) = run_with_checksums(offloads, given);
+        (seen, drops)
+    }
+
+    /// Does what [`run_all`] does, and also returns, for each packet, true if it says that its checksum is
+    /// right.
+    fn run_with_checksums(offloads: bool, given: Given) -> (Vec<Seen>, Vec<(&'static str, u64)>, Vec<bool>) {
         let _one = TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *GIVEN.lock().unwrap() = Some(given);
         let mut sources = lang::Sources::new();
@@ -408,7 +418,31 @@ mod tests {
         let report = worker.report();
         assert!(report.balances());
         let drops = report.totals.drops.into_iter().collect();
-        (std::mem::take(&mut *SEEN.lock().unwrap()), drops)
+        let right = std::mem::take(&mut *RIGHT.lock().unwrap());
+        (std::mem::take(&mut *SEEN.lock().unwrap()), drops, right)
+    }
+
+    #[test]
+    fn packets_say_that_checksums_are_right_if_they_were_verified_or_never_sent() {
+        let said = |offloads, (frame, virtio): (Vec<u8>, VirtioNet)| {
+            let (seen, _, right) = run_with_checksums(offloads, (frame, None, virtio, 65535));
+            assert!(seen.iter().all(|(_, virtio, _)| virtio.flags & VirtioNet::DATA_VALID == 0));
+            right
+        };
+        let whole = builder(None, 1).build(&[1; 1000]).unwrap();
+        let flagged = |flags, virtio| VirtioNet { flags, ..virtio };
+        for offloads in [false, true] {
+            let verified = flagged(VirtioNet::DATA_VALID, VirtioNet::default());
+            assert_eq!(said(offloads, (whole.clone(), verified)), [true]);
+            assert_eq!(said(offloads, (whole.clone(), VirtioNet::default())), [false]);
+            // A partial checksum is completed here, or left to another interface.
+            assert_eq!(said(offloads, unfinished(&[1; 1000], 0)), [!offloads]);
+        }
+        // The frames of a large segment are as right as it was.
+        let (large, virtio) = unfinished(&[1; 2500], 1000);
+        assert_eq!(said(false, (large.clone(), virtio)), [true; 3]);
+        assert_eq!(said(false, (large.clone(), flagged(VirtioNet::DATA_VALID, virtio))), [true; 3]);
+        assert_eq!(said(false, (large, flagged(0, virtio))), [false; 3]);
     }
 
     fn run(offloads: bool, given: Given) -> Vec<Seen> {
