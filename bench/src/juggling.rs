@@ -107,9 +107,9 @@ fn worker(packets: usize, traffic: &Traffic, is_verified: bool, elements: &str) 
 }
 
 /// The chains whose instructions are counted, with full frames: the name, the number of flows, the percentage
-/// of late packets, true if an interface has verified the checksums, and the elements, each followed by an arrow.
-/// The program runs so slowly while instructions are counted that the usual time-outs would expire, so these are
-/// longer.
+/// of late packets, true if an interface has verified the checksums, and the elements, each followed by an
+/// arrow. The program runs so slowly while instructions are counted that the usual time-outs would expire, so
+/// these are longer.
 const COUNTED: &[(&str, usize, usize, bool, &str)] = &[
     ("juggler-none", 1, 0, true, ""),
     ("juggler", 1, 0, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),

@@ -1,8 +1,8 @@
 //! The word of devices on transport checksums.
 //!
-//! An interface that has verified the transport checksum of a packet says so, and the device that receives the
-//! packet notes it in the metadata ([`Packet::has_right_checksum`]). Elements that check checksums then need not
-//! read the payload. The engine finds out from the declarations where the word still holds
+//! An interface that has verified the transport checksum of a packet says so, and the device that receives
+//! the packet notes it in the metadata ([`Packet::has_right_checksum`]). Elements that check checksums then
+//! need not read the payload. The engine finds out from the declarations where the word still holds
 //! ([`Facts::right_checksums`](crate::Facts::right_checksums)).
 
 use packet::Packet;
@@ -11,10 +11,10 @@ use wire::LinkType;
 /// The lengths in bytes of link headers of Ethernet: without tags, and with one or two.
 const ETHERNET: [isize; 3] = [14, 18, 22];
 
-/// True if a device has said that the transport checksum after the network header at offset `l3` is right. The
-/// element that asks must be one that may trust this
-/// ([`GraphView::trusts_checksums`](crate::context::GraphView::trusts_checksums)), and the packet must not be a
-/// fragment. False for a network header that is not the first one of the packet, as in a tunnel.
+/// True if a device has said that the transport checksum after the network header at offset `l3` is right.
+/// The element that asks must be one that may trust this
+/// ([`GraphView::trusts_checksums`](crate::context::GraphView::trusts_checksums)), and the packet must not be
+/// a fragment. False for a network header that is not the first one of the packet, as in a tunnel.
 #[inline]
 pub fn is_known_right(packet: &Packet, l3: isize) -> bool {
     packet.has_right_checksum() && is_first_header(packet, l3)

@@ -14,8 +14,8 @@ use element::{Base, ElementId};
 
 use crate::graph_facts::{Forward, starts_of_packets};
 
-/// Returns, for each element that trusts the word of devices, true if it holds for the packets that come to the
-/// element; false for other elements. Returns an empty vector if no element trusts it.
+/// Returns, for each element that trusts the word of devices, true if it holds for the packets that come to
+/// the element; false for other elements. Returns an empty vector if no element trusts it.
 pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let trusts = |id: ElementId| effects[id].support.trusts_checksums;
     if !(0..effects.len()).any(trusts) {
@@ -38,8 +38,8 @@ pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     (0..effects.len()).map(|id| trusts(id) && !is_wrong[id]).collect()
 }
 
-/// True if a transport checksum that is right when a packet comes to the element is also right when the packet
-/// leaves. `starts` are the offsets from the IP header at which the packets may start.
+/// True if a transport checksum that is right when a packet comes to the element is also right when the
+/// packet leaves. `starts` are the offsets from the IP header at which the packets may start.
 fn keeps(effects: &Effects, starts: &BTreeSet<i32>) -> bool {
     let holds = effects.hold != Hold::None || effects.opaque.is_some();
     // Packets that an element makes have no word, unless it is a device. They might be made of packets that
@@ -127,8 +127,8 @@ pub(crate) fn restored(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     (0..effects.len()).map(|id| effects[id].support.offloads.is_some() && is_restored(id)).collect()
 }
 
-/// True if packets leave the graph at an element, or if it copies packets: the copy of a large segment does not
-/// have the headers of its segments.
+/// True if packets leave the graph at an element, or if it copies packets: the copy of a large segment does
+/// not have the headers of its segments.
 fn is_exit(effects: &Effects) -> bool {
     let is_exit = |case: &Case| matches!(case.to, Target::Send | Target::AllOutputs);
     effects.opaque.is_some() || effects.cases.iter().any(is_exit) || effects.emits.iter().any(Emit::is_copy)

@@ -132,8 +132,8 @@ impl PacketChain {
 
 impl PacketChain {
     /// Takes a large packet apart that [`into_packet`](Self::into_packet) has made of packets with headers of
-    /// `headers` bytes, which is at least 1: the result is the chain of these packets, with their own headers.
-    /// The headers of the first packet are those of the large packet.
+    /// `headers` bytes, which is at least 1: the result is the chain of these packets, with their own
+    /// headers. The headers of the first packet are those of the large packet.
     ///
     /// # Errors
     /// The packet, unchanged, if it was not made in this way, or if it was copied or cut since then.

@@ -3,8 +3,8 @@
 //!
 //! A large segment that Juggler has made is taken apart into the packets of which it was made: their headers
 //! are still in front of their data, and their payloads are neither read nor copied. The sum of each payload
-//! follows from the checksum with which its packet arrived, and that of the first payload from the checksum of
-//! the large segment. So each packet gets its own checksum again, even if it was wrong.
+//! follows from the checksum with which its packet arrived, and that of the first payload from the checksum
+//! of the large segment. So each packet gets its own checksum again, even if it was wrong.
 
 use element::{Base, Cx, DropReason, Packet};
 use packet::{PacketChain, VirtioNet};
@@ -38,8 +38,8 @@ pub(crate) fn is_partial(packet: &Packet) -> bool {
     packet.annotations().virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0
 }
 
-/// Completes the checksum that was left to a device, and clears the request. The checksum is then right, since
-/// its sender is on this machine.
+/// Completes the checksum that was left to a device, and clears the request. The checksum is then right,
+/// since its sender is on this machine.
 pub(crate) fn complete(packet: &mut Packet) {
     let virtio = packet.annotations().virtio;
     let start = usize::from(virtio.checksum_start);

@@ -341,10 +341,10 @@ impl Flows {
         SegmentRun::new(piece, self.limits.merges && self.flows[index as usize].merges, now)
     }
 
-    /// Takes packets from the front of a batch as long as their segments are next after the last run of a flow,
-    /// and can be merged with this run. `sum` returns the sum of the data of the first packet as
-    /// in [`SegmentRun::extend_by`]; its last argument is the mark of the run. Does what [`take`](Self::take) does,
-    /// but only for frames of the usual layout. Returns the number of packets.
+    /// Takes packets from the front of a batch as long as their segments are next after the last run of a
+    /// flow, and can be merged with this run. `sum` returns the sum of the data of the first packet as in
+    /// [`SegmentRun::extend_by`]; its last argument is the mark of the run. Does what [`take`](Self::take)
+    /// does, but only for frames of the usual layout. Returns the number of packets.
     #[inline]
     pub fn take_next<E>(
         &mut self,

@@ -11,26 +11,27 @@
 //!
 //! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So the headers
 //! of merged segments differ in nothing but the fields that cutting restores. A segment that is found to be
-//! damaged is not merged (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
-//! identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal. IPv6
-//! segments are not merged if they have destination options, a fragment header that holds the whole packet,
-//! or more than 8 bytes of extension headers and VLAN tags. A large segment is a valid packet of up to 64 KiB
-//! with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the
-//! way count it as one packet. If an element downstream reads lengths, payload or fields that differ between
-//! segments, or sends packets to outputs that large segments do not fit, segments leave one by one, in order.
+//! damaged is not merged (CHECKSUM). The data of all of them except the last one is of equal size. IPv4
+//! segments of equal identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be
+//! equal. IPv6 segments are not merged if they have destination options, a fragment header that holds the
+//! whole packet, or more than 8 bytes of extension headers and VLAN tags. A large segment is a valid packet
+//! of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is, and
+//! elements on the way count it as one packet. If an element downstream reads lengths, payload or fields that
+//! differ between segments, or sends packets to outputs that large segments do not fit, segments leave one by
+//! one, in order.
 //!
 //! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
 //! sequence number of a flow whose opening was not seen is learned until its first segments leave. If there
 //! is no room, a flow is evicted and its waiting segments leave. TCP flows that have released nothing for a
 //! second are evicted first, if they have lost a segment or no segments wait. UDP flows follow, then flows
 //! without waiting segments, flows whose segments wait in sequence, and flows whose segments wait after a
-//! gap. Flows of which a segment has been lost are evicted last. A new UDP flow evicts no TCP flow that
-//! waits or has lost a segment within the last second; without room, its datagrams pass. A SYN evicts no
-//! flow. No packets are dropped for lack of room in these tables. Fragments, other protocols, UDP without
-//! the argument UDP, and segments that are found to be damaged pass. TCP is found after these extension headers of
-//! IPv6: hop-by-hop and destination options, routing headers whose last stop is reached, and fragment
-//! headers that hold the whole packet. There may be up to 16 of them, of 256 bytes in all. Packets with
-//! other extension headers pass.
+//! gap. Flows of which a segment has been lost are evicted last. A new UDP flow evicts no TCP flow that waits
+//! or has lost a segment within the last second; without room, its datagrams pass. A SYN evicts no flow. No
+//! packets are dropped for lack of room in these tables. Fragments, other protocols, UDP without the argument
+//! UDP, and segments that are found to be damaged pass. TCP is found after these extension headers of IPv6:
+//! hop-by-hop and destination options, routing headers whose last stop is reached, and fragment headers that
+//! hold the whole packet. There may be up to 16 of them, of 256 bytes in all. Packets with other extension
+//! headers pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -399,8 +400,8 @@ impl Juggler {
         Ok(if is_needed { segment.trust(packet.data()) } else { None })
     }
 
-    /// True if the interface that received a packet has found its transport checksum right, and CHECKSUM allows
-    /// to trust this. The IP header is at offset `l3`.
+    /// True if the interface that received a packet has found its transport checksum right, and CHECKSUM
+    /// allows to trust this. The IP header is at offset `l3`.
     #[inline(always)]
     fn is_known_right(&self, packet: &Packet, l3: u16) -> bool {
         self.trusts && is_known_right(packet, l3 as isize)
@@ -547,8 +548,8 @@ impl Juggler {
         key::frame_of(packet).is_some_and(|frame| frame.continues(&self.recent.window))
     }
 
-    /// Takes packets from the front of a batch as long as their segments are next in a run of the flow and can
-    /// be merged with it. Returns their number.
+    /// Takes packets from the front of a batch as long as their segments are next in a run of the flow and
+    /// can be merged with it. Returns their number.
     #[inline]
     fn take_next(&mut self, cx: &Cx<'_>, flow: u32, packets: &mut Drain<'_>, now: Timestamp) -> usize {
         if !self.merges {

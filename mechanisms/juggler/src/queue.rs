@@ -191,10 +191,10 @@ impl SegmentRun {
     }
 
     /// Appends packets from the front of a batch as long as their segments can be part of the same large
-    /// segment, and until the run has `slots` slots. Compares frames of the usual layout only, for which it is
-    /// faster than [`takes_piece`](Self::takes_piece), and no segments with FIN. `sum` returns the sum of the
-    /// data of the first of the given packets, in which it starts at the given offset, as in [`Piece`]; an error
-    /// if the packet cannot be merged after this run, although its headers allow it.
+    /// segment, and until the run has `slots` slots. Compares frames of the usual layout only, for which it
+    /// is faster than [`takes_piece`](Self::takes_piece), and no segments with FIN. `sum` returns the sum of
+    /// the data of the first of the given packets, in which it starts at the given offset, as in [`Piece`];
+    /// an error if the packet cannot be merged after this run, although its headers allow it.
     #[inline(always)]
     pub fn extend_by<E>(
         &mut self,
@@ -229,9 +229,9 @@ impl SegmentRun {
         }
     }
 
-    /// Appends a packet with a segment without SYN, FIN and RST that starts at the end of the run. `repeats_id`
-    /// is the result of [`repeats_id_before`](Self::repeats_id_before), `data` the sum of its data. If `merges`
-    /// is false, the run's segments can no longer form one large segment.
+    /// Appends a packet with a segment without SYN, FIN and RST that starts at the end of the run.
+    /// `repeats_id` is the result of [`repeats_id_before`](Self::repeats_id_before), `data` the sum of its
+    /// data. If `merges` is false, the run's segments can no longer form one large segment.
     #[inline(always)]
     fn extend(
         &mut self,

@@ -90,9 +90,10 @@ fn is_right(frame: &[u8]) -> Option<bool> {
     Some(segment.verify([frame]).is_some())
 }
 
-/// The class `Exit(NUMBER)` does what an interface does that takes large segments: it completes checksums that
-/// are left to it, and cuts large segments into frames with new checksums. A large segment whose checksum is
-/// complete and wrong is lost, as for a receiver that gets it as one. The frames are recorded under the number.
+/// The class `Exit(NUMBER)` does what an interface does that takes large segments: it completes checksums
+/// that are left to it, and cuts large segments into frames with new checksums. A large segment whose
+/// checksum is complete and wrong is lost, as for a receiver that gets it as one. The frames are recorded
+/// under the number.
 static EXIT: Class = Class {
     name: "Exit",
     ports: "1/0",
@@ -170,8 +171,8 @@ fn sent(chain: &str, inputs: &[TestPacket], handlers: &[&str]) -> (Vec<Vec<u8>>,
     (frames, values)
 }
 
-/// Returns segments of three flows: TCP over IPv4 and over IPv6 with a VLAN tag, and UDP. Each flow has `count`
-/// segments with `size` bytes of data. Neighbours change places for `swaps`.
+/// Returns segments of three flows: TCP over IPv4 and over IPv6 with a VLAN tag, and UDP. Each flow has
+/// `count` segments with `size` bytes of data. Neighbours change places for `swaps`.
 fn segments(count: u32, size: usize, swaps: &[usize]) -> Vec<TestPacket> {
     let mut random = fastrand::Rng::with_seed(size as u64);
     let v6 = |last: u16| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, last], 80).into();
@@ -238,8 +239,8 @@ proptest! {
                 prop_assert_eq!(&sorted(sent(&chain, &inputs, &[]).0), &came, "{}", chain);
             }
         }
-        // Without verification, an interface that completes checksums hides damage, and all segments of a large
-        // one are lost if its checksum is complete.
+        // Without verification, an interface that completes checksums hides damage, and all segments of a
+        // large one are lost if its checksum is complete.
         let (hidden, _) = sent(&format!("Damage({seed}) -> Juggler({JUGGLER}, CHECKSUM false)"), &inputs, &[]);
         prop_assert_eq!(hidden.len(), came.len());
     }

@@ -8,8 +8,8 @@
 //! `CheckTCPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: true to check the checksum. The payload is not read if the interface that received the packet
-//!   has verified the checksum, and no element upstream may have made it wrong.
+//! - `CHECKSUM`: true to check the checksum. The payload is not read if the interface that received the
+//!   packet has verified the checksum, and no element upstream may have made it wrong.
 //! - `VERBOSE`: true to report every bad packet, not only the first.
 //! - `DETAILS`: if true, there is a handler `drop_details`.
 //!

@@ -232,8 +232,8 @@ impl NextSegment {
     }
 }
 
-/// Returns the sum of those words of an IPv4 header that differ between the segments of a large segment, in the
-/// machine's byte order: length, identification, checksum.
+/// Returns the sum of those words of an IPv4 header that differ between the segments of a large segment, in
+/// the machine's byte order: length, identification, checksum.
 #[inline(always)]
 fn differing_ip(window: &[u8; WINDOW]) -> u32 {
     let word = |at: usize| u32::from(u16::from_ne_bytes([window[at], window[at + 1]]));

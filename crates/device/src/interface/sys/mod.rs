@@ -110,7 +110,8 @@ pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     }
 }
 
-/// Returns the bytes of a virtio-net header, in the form that [`parse_virtio`] parses, for a packet that is sent.
+/// Returns the bytes of a virtio-net header, in the form that [`parse_virtio`] parses, for a packet that is
+/// sent.
 pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
     let mut bytes = [0; VIRTIO];
     bytes[0] = fields.flags & VirtioNet::NEEDS_CHECKSUM;
