@@ -357,6 +357,9 @@ impl FromDevice {
             // TUN interfaces and tunnels have no link header.
             _ => LinkType::RawIp,
         };
+        // The declaration, which was made before the interface was found, says that frames start with an
+        // Ethernet header. Without this header, it does not tell which writes change the IP header.
+        self.incoming.reports_checksums = self.incoming.link == LinkType::Ethernet;
         Ok(())
     }
 

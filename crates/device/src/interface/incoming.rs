@@ -62,6 +62,8 @@ pub(super) struct Incoming {
     pub(super) snap_length: usize,
     marks_ip: MarksIp,
     pub(super) link: LinkType,
+    /// True if packets say of their transport checksums that they are right.
+    pub(super) reports_checksums: bool,
     /// The number of packets made, including those that were dropped because they cannot be cut or are not
     /// IP.
     pub(super) count: u64,
@@ -74,7 +76,15 @@ impl Incoming {
     pub(super) fn new(snap_length: usize, marks_ip: MarksIp, link: LinkType) -> Incoming {
         // Room for the largest frame, so that the buffer does not grow while packets flow.
         let scratch = Vec::with_capacity(1 << 17);
-        Incoming { snap_length, marks_ip, link, count: 0, scratch, losses: Losses::default() }
+        Incoming {
+            snap_length,
+            marks_ip,
+            link,
+            reports_checksums: true,
+            count: 0,
+            scratch,
+            losses: Losses::default(),
+        }
     }
 
     /// Returns the effects that a source with `outputs` outputs declares if it makes its packets by this
@@ -226,7 +236,7 @@ impl Incoming {
             let is_set = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
             is_right = is_set.is_ok();
         }
-        packet.set_right_checksum(is_right);
+        packet.set_right_checksum(is_right && self.reports_checksums);
         // A large segment is not cut at the snap length, because each segment that it becomes is short
         // enough.
         let most = if virtio.gso_type & !VirtioNet::ECN == 0 { self.snap_length } else { usize::MAX };

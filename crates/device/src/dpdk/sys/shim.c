@@ -328,9 +328,11 @@ uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct
 		to[i].offset = is_ours ? offset_of(memory, mbuf) + mbuf->data_off : 0;
 		to[i].length = mbuf->pkt_len;
 		to[i].hash = mbuf->ol_flags & RTE_MBUF_F_RX_RSS_HASH ? mbuf->hash.rss : 0;
-		/* In a tunnel that the port has recognised, the flag is about the inner packet. */
+		/* In a tunnel, the flag is about the inner packet. The port has recognised that there is none if it
+		 * tells the transport protocol. */
+		uint32_t l4 = mbuf->packet_type & (RTE_PTYPE_L4_MASK | RTE_PTYPE_TUNNEL_MASK);
 		to[i].is_right = (mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD
-				 && !(mbuf->packet_type & RTE_PTYPE_TUNNEL_MASK);
+				 && (l4 == RTE_PTYPE_L4_TCP || l4 == RTE_PTYPE_L4_UDP);
 	}
 	return n;
 }
