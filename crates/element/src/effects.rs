@@ -473,7 +473,8 @@ pub struct Support {
     /// right ([`crate::Packet::set_right_checksum`]). Sources need not declare it.
     pub tells_checksums: bool,
     /// True if the element cuts every large segment that comes to it, and gives each of the packets the
-    /// checksum with which it arrived, even if that is wrong.
+    /// checksum with which it arrived, even if that is wrong, as long as the elements upstream allow it
+    /// ([`crate::context::GraphView::restores_checksums`]).
     pub restores_checksums: bool,
     /// The outputs and inputs at which the element takes payloads out of packets and parks them in a table,
     /// and joins them with their packets again (Slicer).

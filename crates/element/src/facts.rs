@@ -44,7 +44,8 @@ pub struct Facts {
     /// element. Empty if no element trusts it.
     pub right_checksums: Vec<bool>,
     /// For each element, true if all large segments that it may emit are cut again by elements that restore
-    /// the checksums of the segments ([`crate::effects::Support::restores_checksums`]).
+    /// the checksums of the segments ([`crate::effects::Support::restores_checksums`]). For these elements,
+    /// true if they can restore checksums. Empty if no element restores checksums.
     pub restored_checksums: Vec<bool>,
 }
 

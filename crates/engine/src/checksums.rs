@@ -45,22 +45,22 @@ fn keeps(effects: &Effects, starts: &BTreeSet<i32>) -> bool {
     // Packets that an element makes have no word, unless it is a device. They might be made of packets that
     // came in.
     let is_new = |emit: &Emit| emit.is_copy() || emit.reads.is_empty();
+    let holds = holds || effects.cases.iter().any(|case| matches!(case.to, Target::Hold(_)));
     !holds && effects.emits.iter().all(is_new) && effects.cases.iter().all(|case| keeps_in(case, starts))
 }
 
 fn keeps_in(case: &Case, starts: &BTreeSet<i32>) -> bool {
-    let updates = match &case.checksum {
+    // An element that keeps the checksum of the IPv4 header right changes no IPv6 packets.
+    let is_ipv4 = match &case.checksum {
         Checksum::Untouched => false,
-        // The packet may be of either protocol.
-        Checksum::Updated(headers) | Checksum::Recomputed(headers) => {
-            [HeaderKind::Tcp, HeaderKind::Udp].iter().all(|kind| headers.contains(kind))
-        }
+        Checksum::Updated(headers) | Checksum::Recomputed(headers) => headers.contains(&HeaderKind::Ipv4),
     };
     let mut stripped = 0;
     let mut keeps = |action: &Action| match action {
-        // The packet is cut to the length that its header says, so that padding is removed.
+        // Elements that ask check that the packet holds all bytes that its IP header announces. So the
+        // transport segment is the same as before if the packet was cut or has grown.
         Action::Set(Field::Length, Value::Number(number)) if number.variables().next().is_some() => true,
-        Action::Set(field, _) => updates || !is_covered(field, stripped, starts),
+        Action::Set(field, _) => !is_covered(field, stripped, starts, is_ipv4),
         // So few bytes may be a link header, but no IP header.
         Action::Strip(n) => {
             stripped += n;
@@ -68,20 +68,22 @@ fn keeps_in(case: &Case, starts: &BTreeSet<i32>) -> bool {
         }
         Action::Start(_) | Action::Resize(_) => false,
     };
-    case.actions.iter().all(&mut keeps) && !matches!(case.to, Target::Hold(_))
+    case.actions.iter().all(&mut keeps)
 }
 
 /// The length of an Ethernet header in bytes.
 const LINK_HEADER: i32 = 14;
 
 /// True if a transport checksum covers a field or part of it, or if the field decides where the transport
-/// header is found. `stripped` bytes have been stripped from packets that started at `starts`.
-fn is_covered(field: &Field, stripped: i32, starts: &BTreeSet<i32>) -> bool {
-    // Of the network header, no transport checksum covers the type of service, the hop limit of IPv6, and the
-    // time to live and the checksum of IPv4.
-    const FREE: [(i32, i32); 3] = [(1, 2), (7, 9), (10, 12)];
-    let in_network =
-        |from: i32, to: i32| to > 0 && !FREE.iter().any(|&(start, end)| start <= from && to <= end);
+/// header is found. `stripped` bytes have been stripped from packets that started at `starts`. `is_ipv4` is
+/// true if all packets are IPv4.
+fn is_covered(field: &Field, stripped: i32, starts: &BTreeSet<i32>, is_ipv4: bool) -> bool {
+    // Of the network header, no transport checksum covers the type of service and the hop limit of IPv6 and,
+    // of IPv4, the time to live and the checksum.
+    const FREE: [(i32, i32); 2] = [(1, 2), (7, 8)];
+    const FREE_IPV4: [(i32, i32); 2] = [(7, 9), (10, 12)];
+    let free = || FREE.iter().chain(FREE_IPV4.iter().filter(|_| is_ipv4));
+    let in_network = |from: i32, to: i32| to > 0 && !free().any(|&(start, end)| start <= from && to <= end);
     match *field {
         Field::Bytes { base, offset, length } => {
             let end = offset + i32::from(length);
@@ -100,31 +102,59 @@ fn is_covered(field: &Field, stripped: i32, starts: &BTreeSet<i32>) -> bool {
     }
 }
 
-/// Returns, for each element, true if all large segments that it may emit come to elements that restore the
-/// checksums of their segments, or are dropped, and if some come to such an element.
-pub(crate) fn restored(effects: &[Effects], forward: &Forward) -> Vec<bool> {
-    let is_restored = |source: ElementId| {
-        let mut seen = vec![false; effects.len()];
-        let mut restores = false;
-        let mut open = vec![source];
-        while let Some(id) = open.pop() {
-            for &(to, _) in forward[id].iter().flatten() {
-                if std::mem::replace(&mut seen[to], true) {
-                    continue;
-                }
-                let effects = &effects[to];
-                if effects.support.restores_checksums {
-                    restores = true;
-                } else if effects.support.offloads.is_some() || is_exit(effects) {
-                    return false;
-                } else {
-                    open.push(to);
-                }
+/// Returns, for each element that makes large segments, true if all that it may emit come to elements that
+/// restore the checksums of their segments, or are dropped, and if some come to such an element; for each
+/// element that restores checksums, true if it can do so; false for other elements. Returns an empty vector
+/// if no element restores checksums. `receives` is true for elements to which large segments may come.
+pub(crate) fn restored(effects: &[Effects], forward: &Forward, receives: &[bool]) -> Vec<bool> {
+    let restores = |id: ElementId| effects[id].support.restores_checksums;
+    if !(0..effects.len()).any(restores) {
+        return Vec::new();
+    }
+    let mut back = vec![Vec::new(); effects.len()];
+    for (id, outputs) in forward.iter().enumerate() {
+        outputs.iter().flatten().for_each(|&(to, _)| back[to].push(id));
+    }
+    let onward: Vec<Vec<ElementId>> =
+        forward.iter().map(|outputs| outputs.iter().flatten().map(|&(to, _)| to).collect()).collect();
+    let makes = |id: ElementId| effects[id].support.offloads.is_some();
+    let starts = starts_of_packets(effects, forward);
+    let spoils = |id: ElementId| {
+        let cases = &effects[id].cases;
+        let keeps = effects[id].opaque.is_none() && cases.iter().all(|case| keeps_in(case, &starts[id]));
+        !makes(id) && !keeps
+    };
+    // What an element spoils ends where large segments are made of other packets.
+    let is_spoilt = reached(&onward, spoils, |id| !restores(id) && (!makes(id) || receives[id]));
+    let can_restore = |id: ElementId| restores(id) && !is_spoilt[id];
+    let is_end = |id: ElementId| !can_restore(id) && (makes(id) || is_exit(&effects[id]));
+    let is_between = |id: ElementId| !makes(id) && !is_exit(&effects[id]);
+    let comes_to_end = reached(&back, is_end, is_between);
+    let comes_to_cutter = reached(&back, can_restore, is_between);
+    let is_restored = |id: ElementId| match restores(id) {
+        true => can_restore(id),
+        false => makes(id) && comes_to_cutter[id] && !comes_to_end[id],
+    };
+    (0..effects.len()).map(is_restored).collect()
+}
+
+/// Returns, for each element, true if it is reached by `next` from an element for which `is_start` is true.
+/// The search goes on from elements for which `goes_on` is true, and from all starts.
+fn reached(
+    next: &[Vec<ElementId>],
+    is_start: impl Fn(ElementId) -> bool,
+    goes_on: impl Fn(ElementId) -> bool,
+) -> Vec<bool> {
+    let mut reached = vec![false; next.len()];
+    let mut open: Vec<ElementId> = (0..next.len()).filter(|&id| is_start(id)).collect();
+    while let Some(id) = open.pop() {
+        for &to in &next[id] {
+            if !std::mem::replace(&mut reached[to], true) && goes_on(to) {
+                open.push(to);
             }
         }
-        restores
-    };
-    (0..effects.len()).map(|id| effects[id].support.offloads.is_some() && is_restored(id)).collect()
+    }
+    reached
 }
 
 /// True if packets leave the graph at an element, or if it copies packets: the copy of a large segment does
@@ -186,9 +216,10 @@ mod tests {
                     .with(Action::Strip(-14))
                     .with(Action::Set(bytes(Base::Data, 0, 14), Value::Constant(vec![0; 14]))),
             ]),
-            Effects::cases(vec![setting(wire_field::IP_TTL)]),
+            Effects::cases(vec![setting(wire_field::IP_TTL).updating(&[HeaderKind::Ipv4])]),
+            // The type of service of IPv4, and the hop limit of IPv6.
+            Effects::cases(vec![setting(bytes(Base::Network, 1, 1)), setting(bytes(Base::Network, 7, 1))]),
             Effects::cases(vec![setting(Field::HeaderOffset(Base::Network)), setting(Field::TimeStamp)]),
-            Effects::cases(vec![setting(wire_field::IP_SRC).updating(&both)]),
             // Padding is cut off.
             Effects::cases(vec![case().with(Action::Set(Field::Length, Value::Number(length)))]),
             // What came before does not matter to an element that says it itself.
@@ -198,7 +229,11 @@ mod tests {
         }
         for ends in [
             Effects::cases(vec![setting(wire_field::IP_SRC)]),
-            Effects::cases(vec![case(), setting(wire_field::IP_SRC).updating(&both[..2])]),
+            // A translator, whose packets may be of either protocol.
+            Effects::cases(vec![case(), setting(wire_field::IP_SRC).updating(&both)]),
+            // In IPv6, bytes of the source address.
+            Effects::cases(vec![setting(bytes(Base::Network, 8, 1))]),
+            Effects::cases(vec![setting(bytes(Base::Data, 24, 2))]),
             Effects::cases(vec![setting(wire_field::DST_PORT)]),
             Effects::cases(vec![setting(bytes(Base::Transport, 16, 2))]),
             Effects::cases(vec![setting(bytes(Base::Mac, 12, 4))]),
@@ -235,7 +270,9 @@ mod tests {
         let cuts = || with(Support { offloads: Some(-14), restores_checksums: true, ..Support::default() });
         let is_restored = |behind: &[Effects], forward: &Forward| {
             let all: Vec<Effects> = [offloads()].into_iter().chain(behind.iter().cloned()).collect();
-            restored(&all, forward)[0]
+            let mut receives = vec![true; all.len()];
+            receives[0] = false;
+            restored(&all, forward, &receives)[0]
         };
         let to = |id| vec![vec![(id, 0)]];
         let drops = Effects::drop(element::DropReason::Discard);
@@ -245,6 +282,18 @@ mod tests {
         assert!(!is_restored(&[offloads(), cuts()], &both));
         // Without an element that cuts, the large segment is what arrives.
         assert!(!is_restored(&[drops], &[to(1), vec![]]));
+        assert_eq!(restored(&[offloads()], &[vec![]], &[false]), []);
+        // An element that makes checksums wrong cannot be told from damage; one in front does no harm.
+        let changes = || Effects::cases(vec![setting(wire_field::IP_SRC)]);
+        let chain = [to(1), to(2), vec![]];
+        assert!(!is_restored(&[changes(), cuts()], &chain));
+        assert_eq!(restored(&[offloads(), changes(), cuts()], &chain, &[false, true, true]), [false; 3]);
+        assert_eq!(
+            restored(&[changes(), offloads(), cuts()], &chain, &[false, false, true]),
+            [false, true, true]
+        );
+        let waits = Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))]);
+        assert!(is_restored(&[waits, cuts()], &chain));
         let copies = Effects { emits: vec![Emit::copies(None)], ..Effects::pass() };
         assert!(!is_restored(&[copies, cuts()], &[to(1), to(2), vec![]]));
     }

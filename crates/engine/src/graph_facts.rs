@@ -64,6 +64,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         marked: behind_marks(effects, forward),
     };
     let flow_marks = flow_marks::used(effects, forward);
+    let restored_checksums = checksums::restored(effects, forward, &receives_offloads);
     Facts {
         annotations_seen: annotations_seen(effects, forward, tells_lengths),
         annotations_read,
@@ -76,7 +77,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         flow_marks,
         runs: runs::known(effects, forward),
         right_checksums: checksums::known(effects, forward),
-        restored_checksums: checksums::restored(effects, forward),
+        restored_checksums,
     }
 }
 

@@ -4,7 +4,8 @@
 //! A large segment that Juggler has made is taken apart into the packets of which it was made: their headers
 //! are still in front of their data, and their payloads are neither read nor copied. The sum of each payload
 //! follows from the checksum with which its packet arrived, and that of the first payload from the checksum
-//! of the large segment. So each packet gets its own checksum again, even if it was wrong.
+//! of the large segment. So each packet gets its own checksum again, even if it was wrong. This needs that all
+//! elements on the way keep the checksum of the large segment as right or wrong as it is.
 
 use element::{Base, Cx, DropReason, Packet};
 use packet::{PacketChain, VirtioNet};
@@ -20,6 +21,10 @@ const MOST_HEADERS: usize = 256;
 /// the sums of their data.
 #[derive(Default)]
 pub(crate) struct Cutter {
+    /// True if large segments of Juggler are taken apart into the packets of which they were made
+    /// ([`restores_checksums`](element::context::GraphView::restores_checksums)). If false, all large segments
+    /// are cut, with new checksums.
+    pub(crate) restores: bool,
     whole: Vec<u8>,
     one: Vec<u8>,
     pieces: Vec<Packet>,
@@ -65,6 +70,12 @@ fn plan(packet: &Packet, head: &[u8]) -> Option<Segments> {
     Some(segments.constant_id(virtio.flags & VirtioNet::CONSTANT_ID != 0))
 }
 
+/// True if the transport checksum of a large segment, given as one slice, is wrong.
+fn is_damaged(whole: &[u8], segments: &Segments) -> bool {
+    let segment = WholeSegment::of(whole, segments.network(), whole.len());
+    segment.is_some_and(|segment| segment.has_checksum(whole) && segment.verify([whole]).is_none())
+}
+
 /// Gives a packet the metadata and annotations of the large segment that it is part of, without its virtio
 /// header.
 fn describe(segment: &mut Packet, large: &Packet) {
@@ -85,8 +96,13 @@ impl Cutter {
     /// checksums and the annotations of the large segment, without its virtio header. The large segment is
     /// dropped with reason `Segmented`, or with `UnknownSegments` if its headers cannot be parsed. A segment
     /// for which the pool has no slot counts as dropped ([`Cx::packet`]).
+    ///
+    /// If `restores` is true, nobody may have verified the large segment. If it cannot be taken apart, it is
+    /// verified here, and dropped with reason `BadTransportChecksum` if its checksum is wrong, because cutting
+    /// would give damaged data right checksums.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
-        let packet = match self.part(packet) {
+        let parted = if self.restores { self.part(packet) } else { Err(packet) };
+        let packet = match parted {
             Ok(()) => {
                 cx.accounts().count_made(self.pieces.len());
                 cx.accounts().count_dropped(1, DropReason::Segmented);
@@ -99,6 +115,9 @@ impl Cutter {
         let Some(segments) = plan(&packet, &self.whole) else {
             return cx.drop(packet, DropReason::UnknownSegments);
         };
+        if self.restores && !is_partial(&packet) && is_damaged(&self.whole, &segments) {
+            return cx.drop(packet, DropReason::BadTransportChecksum);
+        }
         for number in 0..segments.count() {
             self.one.clear();
             segments.write(&self.whole, number, &mut self.one);
@@ -167,6 +186,10 @@ impl Cutter {
         for (number, piece) in self.pieces.iter().enumerate().skip(1) {
             let own = WholeSegment::of(piece.data(), l3, piece.len())?;
             if usize::from(own.length) != length_of(number) || own.start != virtio.header_length {
+                return None;
+            }
+            // The headers of the large segment may have grown on the way.
+            if piece.headroom() + usize::from(own.start) < start {
                 return None;
             }
             let sum = own.trust(piece.data())?;

@@ -73,6 +73,7 @@ impl Element for Segment {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.is_asked = cx.graph().receives_offloads();
+        self.cutter.restores = cx.graph().restores_checksums();
         Ok(())
     }
 

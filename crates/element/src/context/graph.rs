@@ -63,7 +63,9 @@ impl<'c> GraphView<'c> {
     }
 
     /// True if all large segments that the element may emit are cut again downstream, and their segments get
-    /// the checksums again with which they arrived.
+    /// the checksums again with which they arrived. For an element that restores checksums
+    /// ([`restores_checksums`](crate::effects::Support::restores_checksums)), true if the elements upstream
+    /// allow it: none makes the checksum of a large segment wrong.
     pub fn restores_checksums(self) -> bool {
         self.facts.restored_checksums.get(self.id).copied().unwrap_or(false)
     }
