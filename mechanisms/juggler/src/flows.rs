@@ -338,7 +338,7 @@ impl Flows {
     /// Makes a run of a segment of a flow.
     #[inline(always)]
     fn run_of(&self, index: u32, piece: Piece<'_>, now: Timestamp) -> SegmentRun {
-        SegmentRun::new(piece, self.limits.merges && self.flows[index as usize].merges, now)
+        SegmentRun::new(piece, self.merges(index), now)
     }
 
     /// Takes packets from the front of a batch as long as their segments are next after the last run of a
@@ -406,6 +406,20 @@ impl Flows {
             (flow.next, flow.flushed, flow.expected, flow.unrelated) = (end, now, [Some(end); 2], 0);
         }
         is_next
+    }
+
+    /// True if a segment of a flow changes nothing but the next expected number: it is a datagram, or it
+    /// follows the last arrival in sequence, and opens or ends no connection.
+    #[inline(always)]
+    pub fn is_next(&self, index: u32, segment: &WholeSegment) -> bool {
+        let opens_or_ends = segment.flags & (flags::SYN | flags::FIN | flags::RST) != 0;
+        !segment.is_tcp || !opens_or_ends && self.flows[index as usize].expected[0] == Some(segment.sequence)
+    }
+
+    /// True if the segments of a flow are merged.
+    #[inline(always)]
+    pub fn merges(&self, index: u32) -> bool {
+        self.limits.merges && self.flows[index as usize].merges
     }
 
     /// Returns the id of the flow with this index, by which it is found again as long as it has its entry.

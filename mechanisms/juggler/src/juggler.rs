@@ -318,8 +318,10 @@ struct Juggler {
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
-    /// True if checksums are verified by reading the data, except those that an interface has verified if
-    /// `trusts` is true.
+    /// True if large segments with incomplete checksums may leave, even if they are cut downstream.
+    may_offload: bool,
+    /// True if the checksums of segments that are merged are verified by reading the data, except those that
+    /// an interface has verified if `trusts` is true.
     reads: bool,
     trusts: bool,
     /// True if packets that are next in their flow stay in their batch: nothing is merged or checked.
@@ -346,6 +348,7 @@ impl Juggler {
             merges: false,
             is_asked: false,
             leaves_checksums: false,
+            may_offload: false,
             reads: false,
             trusts: false,
             passes_in_place: false,
@@ -378,13 +381,20 @@ impl Juggler {
     /// Verifies the transport checksum of a segment if CHECKSUM requires it, except the checksums of large
     /// segments and checksums that a device downstream will complete. Completes a checksum that was left to a
     /// device, unless a device downstream will do so. Returns the sum of the segment's data; `None` if it is
-    /// not known or not needed. Returns [`Damaged`] if the checksum is wrong.
+    /// not known or not needed. Returns [`Damaged`] if the checksum is wrong. `flow` is the index of the
+    /// segment's flow.
     #[inline]
-    fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
+    fn data(
+        &self,
+        packet: &mut Packet,
+        segment: &WholeSegment,
+        flow: Option<u32>,
+    ) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
         let is_left = self.is_asked && is_partial(packet);
         if is_left {
-            if self.leaves_checksums {
+            // A large segment that is cut downstream gets new checksums there.
+            if self.leaves_checksums || is_large && self.may_offload {
                 return Ok(None);
             }
             complete(packet);
@@ -392,12 +402,28 @@ impl Juggler {
         if is_large {
             return Ok(None);
         }
-        if self.reads && !is_left && !self.is_known_right(packet, segment.l3) {
+        if !is_left && self.must_read(segment, flow) && !self.is_known_right(packet, segment.l3) {
             let sum = segment.verify(packet.chunks());
             return if sum.is_none() && segment.has_checksum(packet.data()) { Err(Damaged) } else { Ok(sum) };
         }
         let is_needed = self.merges && segment.is_plain && !self.leaves_checksums;
         Ok(if is_needed { segment.trust(packet.data()) } else { None })
+    }
+
+    /// True if CHECKSUM requires to verify the checksum of a segment of a flow. `auto` requires it for
+    /// segments that are merged, unless they get their own checksums again downstream, and for segments whose
+    /// headers would change what the flow expects.
+    #[inline(always)]
+    fn must_read(&self, segment: &WholeSegment, flow: Option<u32>) -> bool {
+        match self.settings.checks {
+            Checks::All => true,
+            Checks::None => false,
+            Checks::Auto => {
+                let merges = || segment.is_plain && flow.is_none_or(|flow| self.flows.merges(flow));
+                segment.is_tcp && !flow.is_some_and(|flow| self.flows.is_next(flow, segment))
+                    || self.reads && merges()
+            }
+        }
     }
 
     /// True if the interface that received a packet has found its transport checksum right, and CHECKSUM
@@ -421,20 +447,19 @@ impl Juggler {
             // packet.
             merges &= is_own(&packet.annotations().virtio, segment);
         }
-        let Ok(data) = self.data(&mut packet, segment) else {
+        let found = self.flows.find(key, hash, seen);
+        let Ok(data) = self.data(&mut packet, segment, found) else {
             self.statistics.damaged += 1;
-            let flow = self.flows.find(key, hash, seen);
-            flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
+            found.into_iter().for_each(|flow| self.flows.give_way(flow, now));
             self.pass(cx, out, packet, FlushReason::Damaged);
             // The packet passes. Its sequence number may be damaged like the data, so it moves the flow's
             // next expected sequence number only if it equals that number. Captures contain undamaged
             // segments with wrong checksums: a capturing host has merged them, or their sender has left the
             // checksum to a device.
-            return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
+            return found.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
         };
         // If a device computes the checksum of the large segment, the checksum of the data is not needed.
         let data = data.filter(|_| !self.leaves_checksums);
-        let found = self.flows.find(key, hash, seen);
         let flow = match found {
             Some(flow) => Some(flow),
             None => self.open(&packet, segment, key, hash, now),
@@ -844,9 +869,9 @@ impl Element for Juggler {
         self.hasher = cx.key_hasher();
         self.merges = self.settings.merges && cx.graph().may_merge();
         self.is_asked = cx.graph().receives_offloads();
-        // Segments that are cut again downstream get their own checksums back.
         let restores = cx.graph().restores_checksums();
-        self.leaves_checksums = cx.graph().may_offload() && !restores;
+        self.may_offload = cx.graph().may_offload();
+        self.leaves_checksums = self.may_offload && !restores;
         self.reads = match self.settings.checks {
             Checks::Auto => self.merges && !restores,
             Checks::All => true,
