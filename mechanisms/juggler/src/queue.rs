@@ -58,9 +58,9 @@ pub struct SegmentRun {
     pub chain: PacketChain,
     /// The header fields of the run's first segment.
     pub first: WholeSegment,
-    /// The first segment as further frames are compared with it; `None` before the first comparison, and if
-    /// its frame does not have the usual layout.
-    frame: Option<FirstFrame>,
+    /// The first segment as further frames are compared with it. The outer option is `None` before the first
+    /// comparison, the inner one if the frame of the segment does not have the usual layout.
+    frame: Option<Option<FirstFrame>>,
     /// The number of data bytes in the run's last segment.
     last_length: u16,
     /// The TCP flags of the last segment.
@@ -202,10 +202,12 @@ impl SegmentRun {
         slots: u32,
         sum: impl Fn(&[Packet], &NextSegment, u16) -> Result<Option<Sum>, E>,
     ) {
-        if self.frame.is_none() && self.chain.packets() == 1 {
-            self.frame = frame_of(self.chain.first()).and_then(|own| FirstFrame::of(&self.first, own));
-        }
-        let Some(frame) = self.frame else { return };
+        // The headers of the first packet stay as they are while the run grows.
+        let first = self.chain.first();
+        let frame = self
+            .frame
+            .get_or_insert_with(|| frame_of(first).and_then(|own| FirstFrame::of(&self.first, own)));
+        let Some(frame) = *frame else { return };
         while !self.is_closed
             && self.chain.slots() < slots
             && let Some(packet) = packets.as_slice().first()
