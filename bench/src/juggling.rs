@@ -293,7 +293,7 @@ impl Element for Advance {
         let case = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(sequence, moved("sequence number")))
             .with(Action::Set(checksum, moved("checksum")));
-        let support = Support { tells_checksums: true, ..Support::default() };
+        let support = Support { sets_checksum_bit: true, ..Support::default() };
         Effects { support, ..Effects::cases(vec![case]).depending_on(Depends::Counter) }
     }
 

@@ -1,8 +1,8 @@
-//! The word of devices on transport checksums.
+//! The bit for verified transport checksums.
 //!
-//! An interface that has verified the transport checksum of a packet says so, and the device that receives
-//! the packet notes it in the metadata ([`Packet::has_right_checksum`]). Elements that check checksums then
-//! need not read the payload. The engine finds out from the declarations where the word still holds
+//! A bit of the metadata says that the transport checksum of a packet is right, because the interface that
+//! received the packet has verified it ([`Packet::has_right_checksum`]). Elements that check checksums then
+//! need not read the payload. The engine finds out from the declarations where the bit is still right
 //! ([`Facts::right_checksums`](crate::Facts::right_checksums)).
 
 use packet::Packet;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_holds_for_the_first_network_header_only() {
+    fn the_bit_is_about_the_first_network_header() {
         let mut pool = Pool::new(64 << 20).unwrap();
         let mut packet = pool.packet(&[0; 100]).unwrap();
         let known = |packet: &Packet| (-20..60).filter(|&l3| is_known_right(packet, l3)).collect::<Vec<_>>();

@@ -446,7 +446,7 @@ pub enum Leaves {
 /// | `offloads` | the engine, before sources leave work to devices |
 /// | `marks` | the engine, so that a flow is looked up once |
 /// | `finds_runs` | the engine, so that packets are compared once |
-/// | `trusts_checksums`, `tells_checksums` | the engine, so that a checksum that an interface has verified is not summed again |
+/// | `trusts_checksums`, `sets_checksum_bit` | the engine, so that verified checksums are not summed again |
 /// | `restores_checksums` | the engine, so that payloads are not read where large segments are cut again |
 /// | `sliced` | the engine, which checks the elements between parking and joining of payloads |
 /// | `whole_length` | the engine, for elements between parking and joining of payloads |
@@ -466,12 +466,12 @@ pub struct Support {
     /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]), or numbers the runs of the
     /// packets that it sends ([`crate::Cx::new_run`]).
     pub finds_runs: bool,
-    /// True if the element checks transport checksums, and trusts what devices say of them
+    /// True if the element checks transport checksums, and trusts the bit for verified checksums
     /// ([`crate::checksums::is_known_right`]). The outcome for packets is the same as if it checked them.
     pub trusts_checksums: bool,
-    /// True if the element says of every packet that leaves it whether its transport checksum is known to be
-    /// right ([`crate::Packet::set_right_checksum`]). Sources need not declare it.
-    pub tells_checksums: bool,
+    /// True if the element marks the transport checksum of every packet that leaves it as right or unknown
+    /// ([`crate::Packet::set_right_checksum`]). Sources need not declare it.
+    pub sets_checksum_bit: bool,
     /// True if the element cuts every large segment that comes to it, and gives each of the packets the
     /// checksum with which it arrived, even if that is wrong, as long as the elements upstream allow it
     /// ([`crate::context::GraphView::restores_checksums`]).

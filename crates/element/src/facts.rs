@@ -39,9 +39,9 @@ pub struct Facts {
     /// they come to it are right, so that it need not compare the packets again. `None` for other elements.
     /// Empty if no element finds runs.
     pub runs: Vec<Option<bool>>,
-    /// For each element that trusts what devices say of transport checksums
-    /// ([`crate::effects::Support::trusts_checksums`]), true if it holds for the packets that come to the
-    /// element. Empty if no element trusts it.
+    /// For each element that trusts the bit for verified checksums
+    /// ([`crate::effects::Support::trusts_checksums`]), true if the bit is right in the packets that come to
+    /// the element. Empty if no element trusts it.
     pub right_checksums: Vec<bool>,
     /// For each element, true if all large segments that it may emit are cut again by elements that restore
     /// the checksums of the segments ([`crate::effects::Support::restores_checksums`]). For these elements,

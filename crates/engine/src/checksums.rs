@@ -1,11 +1,10 @@
-//! Finds out which elements can rely on what packets say of their transport checksums
+//! Finds out which elements can rely on the bit for verified transport checksums
 //! ([`element::Packet::has_right_checksum`]), and of which elements all large segments are cut again.
 //!
-//! Devices say of a packet that its transport checksum is right, because an interface or the kernel has
-//! verified it. The word holds at an element downstream if no element between may change what the checksum
-//! covers without changing the checksum with it, or put another network header in front. Elements that hold
-//! packets also end it: after a reload, packets may come from an element that has changed them in the old
-//! graph.
+//! Devices set the bit of a packet if an interface or the kernel has verified its transport checksum. The bit
+//! is right at an element downstream if no element between may change what the checksum covers, or put
+//! another network header in front. Elements that hold packets end its use, too: after a reload, packets may
+//! come from an element that has changed them in the old graph.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +13,9 @@ use element::{Base, ElementId};
 
 use crate::graph_facts::{Forward, starts_of_packets};
 
-/// Returns, for each element that trusts the word of devices, true if it holds for the packets that come to
-/// the element; false for other elements. Returns an empty vector if no element trusts it.
+/// Returns, for each element that trusts the bit for verified checksums, true if the bit is right in the
+/// packets that come to the element; false for other elements. Returns an empty vector if no element trusts
+/// the bit.
 pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let trusts = |id: ElementId| effects[id].support.trusts_checksums;
     if !(0..effects.len()).any(trusts) {
@@ -24,13 +24,13 @@ pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let starts = starts_of_packets(effects, forward);
     let mut receives = vec![false; effects.len()];
     forward.iter().flatten().flatten().for_each(|&(to, _)| receives[to] = true);
-    let tells = |id: ElementId| effects[id].support.tells_checksums;
-    let ends = |id: ElementId| receives[id] && !tells(id) && !keeps(&effects[id], &starts[id]);
+    let sets = |id: ElementId| effects[id].support.sets_checksum_bit;
+    let ends = |id: ElementId| receives[id] && !sets(id) && !keeps(&effects[id], &starts[id]);
     let mut is_wrong = vec![false; effects.len()];
     let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| ends(id)).collect();
     while let Some(id) = open.pop() {
         for &(to, _) in forward[id].iter().flatten() {
-            if !std::mem::replace(&mut is_wrong[to], true) && !tells(to) {
+            if !std::mem::replace(&mut is_wrong[to], true) && !sets(to) {
                 open.push(to);
             }
         }
@@ -41,11 +41,11 @@ pub(crate) fn known(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 /// True if a transport checksum that is right when a packet comes to the element is also right when the
 /// packet leaves. `starts` are the offsets from the IP header at which the packets may start.
 fn keeps(effects: &Effects, starts: &BTreeSet<i32>) -> bool {
-    let holds = effects.hold != Hold::None || effects.opaque.is_some();
-    // Packets that an element makes have no word, unless it is a device. They might be made of packets that
-    // came in.
+    let is_held = |case: &Case| matches!(case.to, Target::Hold(_));
+    let holds = effects.hold != Hold::None || effects.opaque.is_some() || effects.cases.iter().any(is_held);
+    // The bit is not set in packets that an element makes, unless it is a device. They might be made of
+    // packets that came in.
     let is_new = |emit: &Emit| emit.is_copy() || emit.reads.is_empty();
-    let holds = holds || effects.cases.iter().any(|case| matches!(case.to, Target::Hold(_)));
     !holds && effects.emits.iter().all(is_new) && effects.cases.iter().all(|case| keeps_in(case, starts))
 }
 
@@ -186,7 +186,7 @@ mod tests {
         case().with(Action::Set(field, Value::Constant(vec![0])))
     }
 
-    /// True if the word of a device is trusted downstream of the element `between`.
+    /// True if the bit is trusted downstream of the element `between`.
     fn is_trusted_behind(between: Effects) -> bool {
         let chain = [Effects::source("received packet"), between, Effects::pass(), trusts()];
         let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], vec![vec![(3, 0)]], vec![]];
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_devices_holds_until_a_checksum_may_become_wrong() {
+    fn the_bit_is_trusted_until_a_checksum_may_become_wrong() {
         let bytes = |base, offset, length| Field::Bytes { base, offset, length };
         let both = [HeaderKind::Ipv4, HeaderKind::Tcp, HeaderKind::Udp];
         let length = Number::of(bytes(Base::Network, 2, 2));
@@ -222,8 +222,8 @@ mod tests {
             Effects::cases(vec![setting(Field::HeaderOffset(Base::Network)), setting(Field::TimeStamp)]),
             // Padding is cut off.
             Effects::cases(vec![case().with(Action::Set(Field::Length, Value::Number(length)))]),
-            // What came before does not matter to an element that says it itself.
-            Effects { hold: Hold::Replay, ..with(Support { tells_checksums: true, ..Support::default() }) },
+            // An element that sets the bit itself.
+            Effects { hold: Hold::Replay, ..with(Support { sets_checksum_bit: true, ..Support::default() }) },
         ] {
             assert!(is_trusted_behind(keeps.clone()), "{keeps:?}");
         }
@@ -256,9 +256,9 @@ mod tests {
         ] {
             assert!(!is_trusted_behind(ends.clone()), "{ends:?}");
         }
-        // Nobody asks.
+        // No element trusts the bit.
         assert_eq!(known(&[Effects::pass()], &[vec![]]), []);
-        // The word holds only if it holds on all ways.
+        // The bit has to be right on all paths.
         let all = [Effects::pass(), Effects::cases(vec![setting(wire_field::IP_SRC)]), trusts()];
         let forward = [vec![vec![(1, 0)], vec![(2, 0)]], vec![vec![(2, 0)]], vec![]];
         assert_eq!(known(&all, &forward), [false; 3]);

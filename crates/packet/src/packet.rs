@@ -404,14 +404,13 @@ impl Packet {
 
     /// True if the transport checksum of the packet, after its first network header, was found right by the
     /// interface that received the packet, or was computed there. False by default. An element may have
-    /// changed the packet since then: a facility of the engine says where the bit can be relied on.
+    /// changed the packet since then: elements ask `GraphView::trusts_checksums` if they can rely on the bit.
     #[inline]
     pub fn has_right_checksum(&self) -> bool {
         self.meta().values.kind & RIGHT_CHECKSUM != 0
     }
 
-    /// Says of the packet that its transport checksum, after its first network header, is right (true), or
-    /// that this is not known (false).
+    /// Marks the transport checksum after the first network header as right (true) or unknown (false).
     #[inline]
     pub fn set_right_checksum(&mut self, is_right: bool) {
         let values = &mut self.meta_mut().values;

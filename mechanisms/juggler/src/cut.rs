@@ -4,8 +4,8 @@
 //! A large segment that Juggler has made is taken apart into the packets of which it was made: their headers
 //! are still in front of their data, and their payloads are neither read nor copied. The sum of each payload
 //! follows from the checksum with which its packet arrived, and that of the first payload from the checksum
-//! of the large segment. So each packet gets its own checksum again, even if it was wrong. This needs that all
-//! elements on the way keep the checksum of the large segment as right or wrong as it is.
+//! of the large segment. So each packet gets its own checksum again, even if it was wrong, as long as no
+//! element on the way makes the checksum of the large segment wrong.
 
 use element::{Base, Cx, DropReason, Packet};
 use packet::{PacketChain, VirtioNet};
@@ -22,8 +22,8 @@ const MOST_HEADERS: usize = 256;
 #[derive(Default)]
 pub(crate) struct Cutter {
     /// True if large segments of Juggler are taken apart into the packets of which they were made
-    /// ([`restores_checksums`](element::context::GraphView::restores_checksums)). If false, all large segments
-    /// are cut, with new checksums.
+    /// ([`restores_checksums`](element::context::GraphView::restores_checksums)). If false, all large
+    /// segments are cut, with new checksums.
     pub(crate) restores: bool,
     whole: Vec<u8>,
     one: Vec<u8>,
@@ -97,9 +97,9 @@ impl Cutter {
     /// dropped with reason `Segmented`, or with `UnknownSegments` if its headers cannot be parsed. A segment
     /// for which the pool has no slot counts as dropped ([`Cx::packet`]).
     ///
-    /// If `restores` is true, nobody may have verified the large segment. If it cannot be taken apart, it is
-    /// verified here, and dropped with reason `BadTransportChecksum` if its checksum is wrong, because cutting
-    /// would give damaged data right checksums.
+    /// If `restores` is true, the large segment may not be verified yet. If it cannot be taken apart, it is
+    /// verified here, and dropped with reason `BadTransportChecksum` if its checksum is wrong, because
+    /// cutting would give damaged data right checksums.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let parted = if self.restores { self.part(packet) } else { Err(packet) };
         let packet = match parted {

@@ -10,15 +10,15 @@
 //! segments in sequence.
 //!
 //! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So the headers
-//! of merged segments differ in nothing but the fields that cutting restores. A segment that is found to be
-//! damaged is not merged (CHECKSUM). The data of all of them except the last one is of equal size. IPv4
-//! segments of equal identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be
-//! equal. IPv6 segments are not merged if they have destination options, a fragment header that holds the
-//! whole packet, or more than 8 bytes of extension headers and VLAN tags. A large segment is a valid packet
-//! of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is, and
-//! elements on the way count it as one packet. If an element downstream reads lengths, payload or fields that
-//! differ between segments, or sends packets to outputs that large segments do not fit, segments leave one by
-//! one, in order.
+//! of merged segments differ in nothing but the fields that cutting restores, and the data of all of them
+//! except the last one is of equal size. A segment that is found to be damaged is not merged (CHECKSUM).
+//! IPv4 segments of equal identification are merged only if CONSTANT_ID is true. IPv6 extension headers
+//! have to be equal. IPv6 segments are not merged if they have destination options, a fragment header that
+//! holds the whole packet, or more than 8 bytes of extension headers and VLAN tags. A large segment is a
+//! valid packet of up to 64 KiB; its checksums are correct, except as CHECKSUM says. It goes to the machine
+//! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one packet. If an element
+//! downstream reads lengths, payload or fields that differ between segments, or sends packets to outputs
+//! that large segments do not fit, segments leave one by one, in order.
 //!
 //! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
 //! sequence number of a flow whose opening was not seen is learned until its first segments leave. If there
@@ -51,10 +51,11 @@
 //!   overtake them.
 //! - `NO_MERGE`: flows that are put in order but not merged, as a filter in the language of IPFilter, or
 //!   `none`; the filter is applied to the first packet of each flow.
-//! - `CHECKSUM`: which transport checksums are verified. `auto` reads the data of segments only if they
-//!   become part of a large segment that leaves as one, and if the interface that received them has not
-//!   verified them. Where all large segments come to Segment, which gives each packet its own checksum
-//!   again, and without merging, no data is read. `true` verifies all checksums by reading the data, which
+//! - `CHECKSUM`: which transport checksums are verified. `auto` reads the data of segments that the
+//!   interface has not verified, if they become part of a large segment that leaves as one, or if they do not
+//!   follow the last segment of their flow. Where all large segments come to Segment, which gives each packet
+//!   its own checksum again, and without merging, no data is read of segments that arrive in order, except
+//!   the first and the last of a connection. `true` verifies all checksums by reading the data, which
 //!   is most of the cost of merging. `false` verifies none. A damaged segment then makes the checksum of its
 //!   large segment wrong, so that the receiver drops all of its segments; if the interface or the machine
 //!   computes that checksum (ToDevice, KernelTap, KernelTun, ToHost), the damage becomes invisible. A segment
@@ -148,7 +149,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MERGE", "bool", "true"),
         ArgInfo::keyword("UDP", "bool", "false"),
         ArgInfo::keyword("NO_MERGE", "pattern", "none"),
-        ArgInfo::keyword("CHECKSUM", "bool", "auto"),
+        ArgInfo::keyword("CHECKSUM", "auto or bool", "auto"),
         ArgInfo::keyword("CONSTANT_ID", "bool", "false"),
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],

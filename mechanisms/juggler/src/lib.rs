@@ -14,8 +14,7 @@
 //!   whichever is later. The duration of the running task is added to both, and 1 us if a timer is late.
 //! - A packet of merged segments that Segment cuts again gives the packets that arrived, byte for byte, even
 //!   if their transport checksums were wrong.
-//! - A large segment that leaves as one contains no segment that nobody has verified, unless CHECKSUM is
-//!   false.
+//! - All segments in a large segment that leaves as one are verified, unless CHECKSUM is false.
 //! - All packets of a run but the first are stripped of their headers if they are to form a large segment.
 //!   The headers stay in front of the data, where Segment finds them.
 //! - Memory is bounded by FLOWS and QUEUE. If a limit is reached, packets leave early; none is dropped.

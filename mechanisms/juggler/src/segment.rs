@@ -6,10 +6,11 @@
 //! if all elements downstream of their source can handle them. The element makes ordinary packets of them:
 //! each with its own lengths, identification, sequence number, flags and checksums. The packets of which
 //! Juggler has made a large segment get the transport checksums again with which they arrived, even if these
-//! were wrong, and their data is neither read nor copied. If only the checksum of a packet is left to a
-//! device, the element completes it. All other packets pass. Large
-//! segments whose headers cannot be parsed are dropped, and so are parts for which the packet pool has no
-//! slot.
+//! were wrong, and their data is neither read nor copied. If an element downstream of the Juggler may have
+//! made checksums wrong, the element computes all checksums instead. If only the checksum of a packet is left
+//! to a device, the element completes it. All other packets pass. Dropped are large segments whose headers
+//! cannot be parsed, large segments with a wrong checksum that have been copied or have grown by longer
+//! headers than there is room for, and parts for which the packet pool has no slot.
 //!
 //! Interfaces that cannot take large segments need no Segment upstream: if such an interface is in the
 //! graph, no large segments are made.

@@ -77,8 +77,8 @@ impl ArgType for AutoMicros {
 /// An argument type: which transport checksums are verified by reading the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Checks {
-    /// Those of segments that are merged into a large segment which leaves as one, unless the interface that
-    /// received them has verified them.
+    /// Checksums that the interface has not verified, of segments that are merged into a large segment which
+    /// leaves as one, and of segments that are not next in their flow.
     #[default]
     Auto,
     /// All.
@@ -89,9 +89,11 @@ pub(crate) enum Checks {
 
 impl ArgType for Checks {
     fn parse(text: &str, place: &Scope<'_>) -> Result<Checks, String> {
-        match text.trim() {
-            "auto" => Ok(Checks::Auto),
-            text => Ok(if bool::parse(text, place)? { Checks::All } else { Checks::None }),
+        match (text.trim(), bool::parse(text, place)) {
+            ("auto", _) => Ok(Checks::Auto),
+            (_, Ok(true)) => Ok(Checks::All),
+            (_, Ok(false)) => Ok(Checks::None),
+            (_, Err(_)) => Err("expected auto, true or false".into()),
         }
     }
 

@@ -8,7 +8,7 @@ use element::{Cx, Packet, Setup};
 use nix::sys::eventfd::EventFd;
 use packet::Pool;
 
-use super::{Refused, RunningDpdk, Told, Wanted};
+use super::{Refused, RunningDpdk, RxReport, Wanted};
 
 const REASON: &str = "this program has been built without DPDK; `cargo build --release --features dpdk` builds it with it \
                       (Debian: apt-get install libdpdk-dev pkg-config gcc)";
@@ -153,7 +153,7 @@ impl Receiver {
         &mut self,
         _cx: &mut Cx<'_>,
         _most: usize,
-        _show: impl FnMut(&mut Cx<'_>, Packet, Told, u16),
+        _show: impl FnMut(&mut Cx<'_>, Packet, RxReport, u16),
     ) -> Option<usize> {
         match self.0 {}
     }

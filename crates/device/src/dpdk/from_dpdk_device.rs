@@ -386,14 +386,14 @@ impl Element for FromDpdkDevice {
         let mut batch = cx.batch();
         let (completes, aggregates, paints) = (self.completes, self.aggregates, self.paints);
         let mut completed = 0;
-        let received = receiver.receive(cx, self.burst, |cx, mut packet, told, queue| {
+        let received = receiver.receive(cx, self.burst, |cx, mut packet, report, queue| {
             packet.set_time(cx.now());
             packet.set_kind(PacketKind::of_frame(packet.data()));
             packet.set_offset(Base::Mac, Some(0));
-            packet.set_right_checksum(told.is_right);
+            packet.set_right_checksum(report.is_right);
             completed += u64::from(completes && complete(packet.data_mut()));
             if aggregates {
-                packet.annotations_mut().set_u32(Annotations::AGGREGATE, told.hash);
+                packet.annotations_mut().set_u32(Annotations::AGGREGATE, report.hash);
             }
             if paints {
                 packet.annotations_mut().set_u8(Annotations::PAINT, queue as u8);

@@ -53,9 +53,9 @@ pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 #[derive(Debug)]
 pub struct RunningDpdk(());
 
-/// What a port says of a packet that it has received.
+/// The report of a port on a packet that it has received.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct RxReport {
     /// The hash by which the port spreads packets over queues; 0 if it has computed none.
     hash: u32,
     /// True if the port has found the transport checksum right.

@@ -56,7 +56,7 @@ impl<'c> GraphView<'c> {
         self.facts.receives_offloads.get(self.id).copied().unwrap_or(false)
     }
 
-    /// True if the element may trust what packets say of their transport checksums. It must have declared
+    /// True if the element may trust the bit for verified checksums of its packets. It must have declared
     /// [`trusts_checksums`](crate::effects::Support::trusts_checksums).
     pub fn trusts_checksums(self) -> bool {
         self.facts.right_checksums.get(self.id).copied().unwrap_or(false)

@@ -7,7 +7,7 @@ use element::{Cx, Packet};
 use packet::{Pool, SLOT_CAPACITY};
 
 use super::{Handle, LINK_HEADER, Port, Ports};
-use crate::dpdk::Told;
+use crate::dpdk::RxReport;
 use crate::dpdk::away::Away;
 use crate::dpdk::sys::memory::{Arrived, Memory, RxQueue, TxQueue};
 use crate::dpdk::sys::port;
@@ -42,7 +42,7 @@ impl Receiver {
         &mut self,
         cx: &mut Cx<'_>,
         most: usize,
-        mut show: impl FnMut(&mut Cx<'_>, Packet, Told, u16),
+        mut show: impl FnMut(&mut Cx<'_>, Packet, RxReport, u16),
     ) -> Option<usize> {
         if !self.handle.port.runs.load(Ordering::Acquire) {
             return None;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use packet::{BufferSpan, DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE};
 
-use crate::dpdk::Told;
+use crate::dpdk::RxReport;
 
 /// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
@@ -55,8 +55,8 @@ struct Received {
 }
 
 impl Received {
-    fn told(self) -> Told {
-        Told { hash: self.hash, is_right: self.is_right != 0 }
+    fn report(self) -> RxReport {
+        RxReport { hash: self.hash, is_right: self.is_right != 0 }
     }
 }
 
@@ -352,7 +352,7 @@ impl RxQueue {
         context: &mut C,
         most: usize,
         pool: impl Fn(&mut C) -> &mut Pool,
-        mut show: impl FnMut(&mut C, Arrived<'_>, Told),
+        mut show: impl FnMut(&mut C, Arrived<'_>, RxReport),
     ) -> usize {
         let most = most.min(BURST);
         self.memory.refill(pool(context), LEAST + most);
@@ -368,7 +368,7 @@ impl RxQueue {
                 let start = (received.offset % stride) as usize;
                 let (pool, device) = (pool(context), self.memory.device);
                 match pool.take_back(device, slot, start, received.length as usize) {
-                    Some(packet) => show(context, Arrived::Slot(packet), received.told()),
+                    Some(packet) => show(context, Arrived::Slot(packet), received.report()),
                     None => {
                         pool.take_empty(device, slot);
                     }
@@ -382,7 +382,7 @@ impl RxQueue {
             // SAFETY: the packet belongs to this function until it is freed, once, below. The buffer has room
             // for `length` bytes.
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
-            show(context, Arrived::Elsewhere(&self.scratch[..there]), received.told());
+            show(context, Arrived::Elsewhere(&self.scratch[..there]), received.report());
             let headers = self.memory.its(pool(context));
             // SAFETY: the packet belongs to this function until it is freed here.
             unsafe { tg_free(headers, mbuf.as_ptr()) };

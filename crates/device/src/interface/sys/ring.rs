@@ -313,8 +313,8 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
     let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
     let start = usize::from(header.tp_mac);
     let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
-    // `TP_STATUS_CSUM_VALID` says nothing more: before Linux 6.1, it was also set if the interface had computed
-    // a sum that nobody had compared.
+    // `TP_STATUS_CSUM_VALID` says nothing more. Before Linux 6.1, it was also set if the interface had
+    // computed a sum that was not compared.
     let virtio = match start.checked_sub(VIRTIO).filter(|_| offloads) {
         Some(at) => parse_virtio(slot.get(at..)?.first_chunk()?),
         None => VirtioNet::default(),
