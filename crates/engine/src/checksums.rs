@@ -272,7 +272,7 @@ mod tests {
             let all: Vec<Effects> = [offloads()].into_iter().chain(behind.iter().cloned()).collect();
             let mut receives = vec![true; all.len()];
             receives[0] = false;
-            restored(&all, forward, &receives)[0]
+            restored(&all, forward, &receives).first() == Some(&true)
         };
         let to = |id| vec![vec![(id, 0)]];
         let drops = Effects::drop(element::DropReason::Discard);
