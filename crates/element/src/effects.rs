@@ -443,7 +443,7 @@ pub enum Leaves {
 /// | field | asked by |
 /// | --- | --- |
 /// | `leases` | elements that replace others, for packets of known flows |
-/// | `offloads` | the engine, before sources leave work to devices |
+/// | `offloads`, `finishes_offloads` | the engine, before sources leave work to devices |
 /// | `marks` | the engine, so that a flow is looked up once |
 /// | `finds_runs` | the engine, so that packets are compared once |
 /// | `trusts_checksums`, `sets_checksum_bit` | the engine, so that verified checksums are not summed again |
@@ -461,6 +461,8 @@ pub struct Support {
     /// segments, partial checksums), -14 for Ethernet. It is set if the element accepts such frames, or
     /// makes them when all elements downstream accept them: see [`crate::obstacles::to_offloads`].
     pub offloads: Option<i32>,
+    /// True if no frames that leave work to a device leave the element, although it accepts them.
+    pub finishes_offloads: bool,
     /// The use of flow marks by the element.
     pub marks: FlowMarks,
     /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]), or numbers the runs of the

@@ -22,7 +22,9 @@ pub struct Facts {
     /// or partial checksums: all elements downstream of it accept such frames.
     pub offloads: Vec<bool>,
     /// For each element, true if it may emit packets that represent many segments, with all checksums
-    /// complete: all elements downstream of it accept such packets.
+    /// complete: all elements downstream of it accept such packets. For an element that finishes them
+    /// ([`finishes_offloads`](crate::effects::Support::finishes_offloads)), true if it gets such packets, and
+    /// all elements downstream would accept them.
     pub large_segments: Vec<bool>,
     /// For each element, true if frames that leave some work to a device, or packets that represent many
     /// segments, may come to it.

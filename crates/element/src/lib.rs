@@ -44,6 +44,7 @@ pub mod lease;
 pub mod manual;
 pub mod names;
 pub mod obstacles;
+pub mod offload;
 pub mod ports;
 pub mod reload;
 mod rights;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use element::effects::{Action, Case, Checksum, Effects, Emit, Field, HeaderKind, Hold, Target, Value};
 use element::{Base, ElementId};
 
-use crate::graph_facts::{Forward, starts_of_packets};
+use crate::packet_starts::{Forward, starts_of_packets};
 
 /// Returns, for each element that trusts the bit for verified checksums, true if the bit is right in the
 /// packets that come to the element; false for other elements. Returns an empty vector if no element trusts
@@ -120,9 +120,10 @@ pub(crate) fn restored(effects: &[Effects], forward: &Forward, receives: &[bool]
     let makes = |id: ElementId| effects[id].support.offloads.is_some();
     let starts = starts_of_packets(effects, forward);
     let spoils = |id: ElementId| {
-        let cases = &effects[id].cases;
-        let keeps = effects[id].opaque.is_none() && cases.iter().all(|case| keeps_in(case, &starts[id]));
-        !makes(id) && !keeps
+        let Effects { cases, opaque, support, .. } = &effects[id];
+        let keeps = opaque.is_none() && cases.iter().all(|case| keeps_in(case, &starts[id]));
+        // Where payloads are joined, the headers may come from elements that have made the checksum wrong.
+        support.sliced.joins.is_some() || !makes(id) && !keeps
     };
     // What an element spoils ends where large segments are made of other packets.
     let is_spoilt = reached(&onward, spoils, |id| !restores(id) && (!makes(id) || receives[id]));

@@ -8,7 +8,7 @@ use element::effects::{Hold, Order, Target};
 use element::obstacles::to_sliced;
 use element::{Effects, ElementId};
 
-use crate::graph_facts::{Forward, starts_of_packets};
+use crate::packet_starts::{Forward, starts_of_packets};
 
 /// The offset of the start of an Ethernet frame from its IP header, in bytes.
 const ETHERNET: i32 = -14;

@@ -3,20 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, HeaderKind, Hold, Number, Target, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, HeaderKind, Hold, Number, Value};
 use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{ReachFromTransport, Restore};
 
+use crate::packet_starts::{ETHERNET, FAR, Forward, moved, moves, starts_of_packets};
 use crate::{checksums, flow_marks, runs};
 
 /// The length of the longest IPv4 header, in bytes.
 const IP_HEADER: i64 = 60;
 /// An offset beyond every byte of a packet, for offsets that are not known.
 const ANYWHERE: i64 = u32::MAX as i64;
-
-/// For each element and output, the elements and inputs that the output is connected to.
-pub(crate) type Forward = [Vec<Vec<(ElementId, usize)>>];
 
 /// Derives all facts about a graph. `effects` are the declared effects, by element.
 pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
@@ -49,8 +47,13 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     // count as used if they are read, or if work may be left. An annotation that is only written has no
     // effect.
     let large_segments = large_segments(effects, forward);
-    let receives_offloads = receives_offloads(effects, forward, |id| offloads[id] || large_segments[id]);
-    let left = offloads.contains(&true) || large_segments.contains(&true);
+    let (emits, receives_offloads) =
+        emitted_offloads(effects, forward, |id| offloads[id] || large_segments[id]);
+    let left = emits.contains(&true);
+    let has_some = |may: Vec<bool>| -> Vec<bool> {
+        (0..effects.len()).map(|id| may[id] && (emits[id] || receives_offloads[id])).collect()
+    };
+    let (offloads, large_segments) = (has_some(offloads), has_some(large_segments));
     let annotations_used = annotations_read.contains(&true) || left;
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore {
@@ -138,59 +141,32 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
 }
 
-/// The offset of the start of an Ethernet frame from its IP header, in bytes.
-const ETHERNET: i32 = -14;
-
-/// Returns, for each element, the possible starts of the packets that come to it, as offsets from their IP
-/// header in bytes. The start of an Ethernet frame is assumed if a source does not declare the start, or if
-/// the start cannot be followed. The set is empty for sources, and for elements that no packets reach.
-pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
-    let mut starts = vec![BTreeSet::new(); effects.len()];
-    let mut is_source = vec![true; effects.len()];
-    forward.iter().flatten().flatten().for_each(|&(to, _)| is_source[to] = false);
-    let sources = (0..effects.len()).filter(|&id| is_source[id]);
-    let mut open: Vec<(ElementId, i32)> =
-        sources.map(|id| (id, effects[id].support.offloads.unwrap_or(ETHERNET))).collect();
-    while let Some((id, start)) = open.pop() {
-        if start.abs() > FAR || !is_source[id] && !starts[id].insert(start) {
-            continue;
+/// Returns for each element, first, true if it emits packets with work left for a device; second, true if it
+/// can handle such packets and may get some. `may` is true for elements whose outputs accept such packets. An
+/// element that joins parked payloads emits some only if some have come to an element that parks for it.
+fn emitted_offloads(
+    effects: &[Effects],
+    forward: &Forward,
+    may: impl Fn(ElementId) -> bool,
+) -> (Vec<bool>, Vec<bool>) {
+    let sliced = |id: ElementId| effects[id].support.sliced;
+    let makes =
+        |id: ElementId| may(id) && !effects[id].support.finishes_offloads && sliced(id).joins.is_none();
+    let mut emits: Vec<bool> = (0..effects.len()).map(makes).collect();
+    loop {
+        let receives = receives_offloads(effects, forward, |id| emits[id]);
+        let is_parked = |table: ElementId| {
+            let parks = |id: ElementId| sliced(id).parks.is_some_and(|(_, to)| to == table);
+            (0..effects.len()).any(|id| receives[id] && parks(id))
+        };
+        let joins = |id: ElementId| sliced(id).joins.is_some_and(|(_, table)| is_parked(table));
+        let more: Vec<ElementId> =
+            (0..effects.len()).filter(|&id| !emits[id] && may(id) && joins(id)).collect();
+        if more.is_empty() {
+            return (emits, receives);
         }
-        for (output, next) in forward[id].iter().enumerate() {
-            for moved in moves(&effects[id], output) {
-                let start = moved.map_or(ETHERNET, |moved| start.saturating_add(moved));
-                open.extend(next.iter().map(|&(to, _)| (to, start)));
-            }
-        }
+        more.into_iter().for_each(|id| emits[id] = true);
     }
-    starts
-}
-
-/// Returns the number of bytes that a case of an element's effects strips from the start of a packet
-/// (negative: adds). `None` if the number differs from packet to packet.
-fn moved(case: &Case) -> Option<i32> {
-    let moves = case.actions.iter().map(|action| match action {
-        Action::Strip(n) => Some(*n),
-        Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => None,
-        _ => Some(0),
-    });
-    moves.sum()
-}
-
-/// Returns the numbers of bytes that the cases for an output strip from the start of a packet. The set
-/// contains `None` if a number differs from packet to packet.
-fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    // An element without cases leaves the start of packets unchanged.
-    if effects.cases.is_empty() {
-        return BTreeSet::from([Some(0)]);
-    }
-    let leaves = |case: &&Case| match case.to {
-        Target::Output(to) | Target::Hold(to) => to == output,
-        Target::AllOutputs | Target::SomeOutput => true,
-        Target::Drop(_) | Target::Send => false,
-    };
-    let by_output: BTreeSet<_> = effects.cases.iter().filter(leaves).map(moved).collect();
-    // An output that no case leads to may get packets of any case.
-    if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
 /// Returns, for each element, true if it can handle packets with work left for a device and may get such
@@ -210,10 +186,6 @@ fn receives_offloads(
     }
     seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.support.offloads.is_some()).collect()
 }
-
-/// The distance in bytes, from the IP header or from the packet's start at its source, beyond which the start
-/// of packets is not followed. Beyond it, a circle is assumed, because no header is that long.
-const FAR: i32 = 256;
 
 /// The effects of all elements, where a stand-in is replaced by the elements that it acts for. A stand-in
 /// decides by the same fields as these elements, though in another order, so its own effects do not count.
@@ -521,7 +493,7 @@ fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use element::effects::{Filter, PAINT, Predicate, Support, Target, wire_field};
+    use element::effects::{Filter, PAINT, Predicate, Sliced, Support, Target, wire_field};
 
     /// Derives the facts about elements that are not connected.
     fn gathered(effects: &[Effects]) -> Facts {
@@ -673,6 +645,38 @@ mod tests {
         assert!(!chain(Effects::pass(), send.clone()));
         assert!(!chain(writing(Field::Payload), sink(-14)));
         assert!(!gathered(std::slice::from_ref(&source)).offloads[0], "nobody to go to");
+    }
+
+    #[test]
+    fn parked_offloads_are_in_use_only_if_some_come() {
+        let with = |support: Support, effects: Effects| Effects { support, ..effects };
+        let offloads = Support { offloads: Some(-14), ..Support::default() };
+        let sink = || with(offloads.clone(), Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]));
+        let park = with(
+            Support {
+                finishes_offloads: true,
+                sliced: Sliced { parks: Some((0, 2)), ..Sliced::default() },
+                ..offloads.clone()
+            },
+            Effects::pass(),
+        );
+        let join = with(
+            Support { sliced: Sliced { joins: Some((0, 2)), ..Sliced::default() }, ..offloads.clone() },
+            Effects::pass(),
+        );
+        let facts = |source: Effects, end: Effects| {
+            let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], vec![vec![(3, 0)]], Vec::new()];
+            let facts = gather(&[source, park.clone(), join.clone(), end], &forward);
+            assert_eq!(facts.annotations_used, facts.uses_offloads());
+            (facts.receives_offloads, facts.offloads)
+        };
+        let source = || Effects::source("received packet");
+        let device = || with(offloads.clone(), source());
+        assert_eq!(facts(source(), sink()), (vec![false; 4], vec![false; 4]), "no device");
+        // The element that parks gets them and may send large segments on; the one that joins emits them.
+        assert_eq!(facts(device(), sink()), (vec![false, true, false, true], vec![true, true, true, false]));
+        let send = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
+        assert_eq!(facts(device(), send).1, [true, true, false, false], "joined packets have to be cut");
     }
 
     #[test]

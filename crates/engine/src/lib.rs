@@ -53,6 +53,7 @@ mod handlers;
 mod host;
 mod lateness;
 mod options;
+mod packet_starts;
 mod placement;
 mod plan;
 mod problem;

@@ -113,7 +113,7 @@ impl PacketChain {
             let mut next = Packet(next);
             // The headers that were stripped when the packet was added become part of it again.
             let is_whole = next.unstrip(headers.into());
-            debug_assert!(is_whole, "stripped bytes stay in front of the data");
+            debug_assert!(is_whole, "stripped bytes stay before the data");
             let length = length - first.meta().length + u32::from(headers);
             PacketChain { first: next, last, packets: packets - 1, slots: slots - own, length, headers }
         });

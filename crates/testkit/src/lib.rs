@@ -20,6 +20,7 @@ pub mod example;
 pub mod found;
 pub mod generic;
 pub mod liars;
+pub mod offloads;
 pub mod plain;
 pub mod reload;
 pub mod samples;

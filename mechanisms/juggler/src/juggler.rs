@@ -116,6 +116,7 @@ use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Support, Target, Value,
 };
+use element::offload::{Cutter, complete, is_large_segment, is_partial};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
@@ -128,7 +129,6 @@ use wire::tcp::flags;
 use wire::{FromBytes, ipv4};
 
 use self::batch::{RecentFlow, Scratch};
-use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, EvictionList, Flows, FlushReason, Taken};
 use crate::key::{SegmentFlow, WRITTEN};
 use crate::outgoing::add;

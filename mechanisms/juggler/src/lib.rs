@@ -24,7 +24,6 @@
 //! (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by priorities
 //! that change from packet to packet (`priority_marker`).
 
-mod cut;
 mod delay_queue;
 mod evicted;
 pub mod flow_delay;

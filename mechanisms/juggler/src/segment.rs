@@ -35,9 +35,9 @@
 //! Juggler, FromDevice, KernelTap
 
 use element::effects::Support;
+use element::offload::{Cutter, complete, is_large_segment, is_partial};
 use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
-use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::outgoing::add;
 
 /// The element class `Segment`.
@@ -68,7 +68,12 @@ struct Segment {
 
 impl Element for Segment {
     fn effects(&self) -> Effects {
-        let support = Support { offloads: Some(-14), restores_checksums: true, ..Support::default() };
+        let support = Support {
+            offloads: Some(-14),
+            finishes_offloads: true,
+            restores_checksums: true,
+            ..Support::default()
+        };
         Effects { support, ..Effects::pass() }
     }
 

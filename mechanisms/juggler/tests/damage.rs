@@ -1,20 +1,18 @@
 //! Tests segments that were damaged on their way: their checksums stay wrong wherever they leave, and others
 //! stay right, whether or not they were verified and whatever is merged.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Mutex;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Support, Target};
+use element::effects::Support;
 use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Timestamp};
 use packet::{Packet, VirtioNet};
 use proptest::prelude::*;
 use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::offloads::{EXIT, PARTIAL, is_right, record, take_sent};
 use testkit::timed::{frame, tcp};
 use testkit::{RunResults, TestRun, found};
-use wire::merge::WholeSegment;
-use wire::offload::{Segments, complete};
+use wire::offload::Segments;
 use wire::tcp::flags::{ACK, PSH};
 use wire::{LinkType, build::Builder};
 
@@ -83,109 +81,6 @@ fn bytes_of(packet: &Packet) -> Vec<u8> {
     packet.chunks().collect::<Vec<_>>().concat()
 }
 
-/// True if the transport checksum of an Ethernet frame is right; `None` if it contains no whole segment.
-fn is_right(frame: &[u8]) -> Option<bool> {
-    let l3 = if frame.get(12..14)? == [0x81, 0] { 18 } else { 14 };
-    let segment = WholeSegment::of(frame, l3, frame.len())?;
-    Some(segment.verify([frame]).is_some())
-}
-
-/// The class `Exit(NUMBER)` does what an interface does that takes large segments: it completes checksums
-/// that are left to it, and cuts large segments into frames with new checksums. A large segment whose
-/// checksum is complete and wrong is lost, as for a receiver that gets it as one. The frames are recorded
-/// under the number.
-static EXIT: Class = Class {
-    name: "Exit",
-    ports: "1/0",
-    processing: "h",
-    args: &[ArgInfo::required("NUMBER", "unsigned")],
-    build: |args| Ok(Box::new(Exit(number_of(args)?))),
-    ..Class::DEFAULT
-};
-
-struct Exit(u64);
-
-static SENT: Mutex<Option<HashMap<u64, Vec<Vec<u8>>>>> = Mutex::new(None);
-
-impl Element for Exit {
-    fn effects(&self) -> Effects {
-        let support = Support { offloads: Some(-14), ..Support::default() };
-        Effects { support, ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]) }
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let mut sent = SENT.lock().unwrap();
-        let frames = sent.get_or_insert_default().entry(self.0).or_default();
-        for packet in batch.iter() {
-            let (mut bytes, virtio) = (bytes_of(packet), packet.annotations().virtio);
-            let is_large = virtio.gso_type & !VirtioNet::ECN != 0;
-            if virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0 {
-                complete(&mut bytes, virtio.checksum_start.into(), virtio.checksum_offset.into()).unwrap();
-            } else if is_large && is_right(&bytes) == Some(false) {
-                continue;
-            }
-            if !is_large {
-                frames.push(bytes);
-                continue;
-            }
-            let segments =
-                Segments::of(&bytes, LinkType::Ethernet, bytes.len(), virtio.gso_size.into()).unwrap();
-            let segments = segments.constant_id(virtio.flags & VirtioNet::CONSTANT_ID != 0);
-            for number in 0..segments.count() {
-                let mut frame = Vec::new();
-                segments.write(&bytes, number, &mut frame);
-                frames.push(frame);
-            }
-        }
-        cx.sent(batch);
-        None
-    }
-}
-
-/// The class `Partial(SIZE)` leaves the checksums of TCP segments over IPv4 to a device, and makes those with
-/// more data than SIZE large segments, as a TAP interface does with packets of this machine.
-static PARTIAL: Class = Class {
-    name: "Partial",
-    args: &[ArgInfo::required("NUMBER", "unsigned")],
-    build: |args| Ok(Box::new(Partial { size: number_of(args)? as u16 })),
-    ..Class::DEFAULT
-};
-
-struct Partial {
-    size: u16,
-}
-
-impl Element for Partial {
-    fn effects(&self) -> Effects {
-        Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..Effects::pass() }
-    }
-
-    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
-        for packet in batch.iter_mut() {
-            let mut bytes = bytes_of(packet);
-            let segment = WholeSegment::of(&bytes, 14, bytes.len()).unwrap();
-            let at = usize::from(segment.l4) + 16;
-            let word = |bytes: &[u8]| u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
-            // A complete checksum is the complement of the sums of the pseudo-header and of the rest.
-            let complete_sum = word(&bytes);
-            bytes[at..at + 2].fill(0);
-            complete(&mut bytes, segment.l4.into(), 16).unwrap();
-            let sum = (complete_sum ^ 0xffff) + word(&bytes);
-            let partial = (sum % 0xffff) as u16;
-            packet.data_mut()[at..at + 2].copy_from_slice(&partial.to_be_bytes());
-            let is_large = segment.length > self.size;
-            packet.annotations_mut().virtio = VirtioNet {
-                flags: VirtioNet::NEEDS_CHECKSUM,
-                gso_type: if is_large { VirtioNet::TCP_V4 } else { 0 },
-                header_length: segment.start,
-                gso_size: if is_large { self.size } else { 0 },
-                checksum_start: segment.l4,
-                checksum_offset: 16,
-            };
-        }
-    }
-}
-
 /// The class `Flags(NUMBER)` records the virtio flags of the packets that pass, under the number.
 static FLAGS: Class = Class {
     name: "Flags",
@@ -202,9 +97,7 @@ impl Element for Flags {
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
-        let mut sent = SENT.lock().unwrap();
-        let seen = sent.get_or_insert_default().entry(self.0).or_default();
-        seen.extend(batch.iter().map(|packet| vec![packet.annotations().virtio.flags]));
+        record(self.0, batch.iter().map(|packet| vec![packet.annotations().virtio.flags]));
     }
 }
 
@@ -266,7 +159,7 @@ fn sent(chain: &str, inputs: &[TestPacket], handlers: &[&str]) -> (Vec<Vec<u8>>,
     let number = offer(vec![inputs.to_vec()]);
     let text = format!("TestSource({number}, 0) -> {chain} -> Exit({number})");
     let values = run(&text, handlers).values.into_iter().map(Result::unwrap).collect();
-    let frames = SENT.lock().unwrap().get_or_insert_default().remove(&number).unwrap_or_default();
+    let frames = take_sent(number);
     (frames, values)
 }
 
@@ -416,7 +309,7 @@ fn partial_checksums_of_large_segments_are_left_to_segment() {
              -> TestSink({number}, 0)"
         );
         run(&text, &[]);
-        let seen = SENT.lock().unwrap().get_or_insert_default().remove(&number).unwrap();
+        let seen = take_sent(number);
         assert_eq!(seen, [[flags]], "{data}");
         let left: Vec<Vec<u8>> = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
         let whole = Segments::of(&inputs[0].bytes, LinkType::Ethernet, inputs[0].bytes.len(), 500).unwrap();

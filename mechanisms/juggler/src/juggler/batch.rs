@@ -2,13 +2,13 @@
 //! with the packet before. Flows are looked up together from the first packet on that is of another flow.
 
 use element::checksums::is_known_right;
+use element::offload::{is_large_segment, is_partial};
 use element::{Batch, Cx, Packet, Timestamp};
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, Drain, prefetch_line};
 use wire::merge::{Frame, NextSegment, WINDOW, WholeSegment};
 
 use super::{Damaged, Juggler, Known, mark_of};
-use crate::cut::{is_large_segment, is_partial};
 use crate::flows::FlushReason;
 use crate::key::{self, SegmentFlow};
 use crate::outgoing::add;

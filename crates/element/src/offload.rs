@@ -1,5 +1,6 @@
 //! Software versions of the offloads that a packet asks a device for: cuts large segments, and completes
-//! checksums.
+//! checksums. For elements that can handle such packets
+//! ([`Support::offloads`](crate::effects::Support::offloads)).
 //!
 //! A large segment that Juggler has made is taken apart into the packets of which it was made: their headers
 //! are still in front of their data, and their payloads are neither read nor copied. The sum of each payload
@@ -7,12 +8,13 @@
 //! of the large segment. So each packet gets its own checksum again, even if it was wrong, as long as no
 //! element on the way makes the checksum of the large segment wrong.
 
-use element::{Base, Cx, DropReason, Packet};
 use packet::{PacketChain, VirtioNet};
 use wire::LinkType;
 use wire::checksum::Sum;
 use wire::merge::WholeSegment;
 use wire::offload::{Segments, completed, set_checksum};
+
+use crate::{Base, Cx, DropReason, Packet};
 
 /// The length in bytes of the longest headers with which large segments are taken apart; all others are cut.
 const MOST_HEADERS: usize = 256;
@@ -20,11 +22,12 @@ const MOST_HEADERS: usize = 256;
 /// A cutter of large segments, which reuses its memory for the bytes of the segment, and for its packets and
 /// the sums of their data.
 #[derive(Default)]
-pub(crate) struct Cutter {
-    /// True if large segments of Juggler are taken apart into the packets of which they were made
-    /// ([`restores_checksums`](element::context::GraphView::restores_checksums)). If false, all large
-    /// segments are cut, with new checksums.
-    pub(crate) restores: bool,
+pub struct Cutter {
+    /// True if large segments of Juggler are taken apart into the packets of which they were made, with
+    /// their own checksums
+    /// ([`GraphView::restores_checksums`](crate::context::GraphView::restores_checksums)). If false, all
+    /// large segments are cut, with new checksums.
+    pub restores: bool,
     whole: Vec<u8>,
     one: Vec<u8>,
     pieces: Vec<Packet>,
@@ -33,19 +36,19 @@ pub(crate) struct Cutter {
 
 /// True if a packet is a large segment: its virtio header asks a device to cut it.
 #[inline]
-pub(crate) fn is_large_segment(packet: &Packet) -> bool {
+pub fn is_large_segment(packet: &Packet) -> bool {
     packet.annotations().virtio.gso_type & !VirtioNet::ECN != 0
 }
 
 /// True if the checksum of a packet is incomplete, and its virtio header asks a device to complete it.
 #[inline]
-pub(crate) fn is_partial(packet: &Packet) -> bool {
+pub fn is_partial(packet: &Packet) -> bool {
     packet.annotations().virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0
 }
 
 /// Completes the checksum that was left to a device, and clears the request. The checksum is then right,
 /// since its sender is on this machine.
-pub(crate) fn complete(packet: &mut Packet) {
+pub fn complete(packet: &mut Packet) {
     let virtio = packet.annotations().virtio;
     let start = usize::from(virtio.checksum_start);
     let checksum = completed(packet.chunks(), start);
@@ -78,7 +81,7 @@ fn is_damaged(whole: &[u8], segments: &Segments) -> bool {
 
 /// Gives a packet the metadata and annotations of the large segment that it is part of, without its virtio
 /// header.
-fn describe(segment: &mut Packet, large: &Packet) {
+pub fn describe(segment: &mut Packet, large: &Packet) {
     segment.set_time(large.time());
     segment.set_port(large.port());
     segment.set_link(large.link());
@@ -100,7 +103,7 @@ impl Cutter {
     /// If `restores` is true, the large segment may not be verified yet. If it cannot be taken apart, it is
     /// verified here, and dropped with reason `BadTransportChecksum` if its checksum is wrong, because
     /// cutting would give damaged data right checksums.
-    pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
+    pub fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let parted = if self.restores { self.part(packet) } else { Err(packet) };
         let packet = match parted {
             Ok(()) => {
