@@ -102,17 +102,19 @@ fn worker(packets: usize, traffic: &Traffic, is_verified: bool, elements: &str) 
     let source = format!("BenchmarkSegments({packets}, {flows}, {late}, {frame})");
     let (count, bytes) = (traffic.order.len(), traffic.bytes_per_flow());
     let advance = format!("BenchmarkAdvance({count}, {bytes}, {is_verified})");
-    let chain = format!("{advance} -> {elements} sink :: Discard");
+    let table = if elements.contains("(t)") { "; t :: PayloadTable(ENTRIES 512)" } else { "" };
+    let chain = format!("{advance} -> {elements} sink :: Discard{table}");
     running_with(CLASSES, text_of(&source, Start::Frame, &chain), Options::default())
 }
 
 /// The chains whose instructions are counted, with full frames: the name, the number of flows, the percentage
 /// of late packets, true if an interface has verified the checksums, and the elements, each followed by an
-/// arrow. The program runs so slowly while instructions are counted that the usual time-outs would expire, so
-/// these are longer.
+/// arrow (`t` is a PayloadTable). The program runs so slowly while instructions are counted that the usual
+/// time-outs would expire, so these are longer.
 const COUNTED: &[(&str, usize, usize, bool, &str)] = &[
     ("juggler-none", 1, 0, true, ""),
     ("juggler", 1, 0, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
+    ("juggler-sliced", 1, 0, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) -> Slice(t) -> Splice(t) ->"),
     ("juggler-late", 1, 50, true, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
     ("juggler-flows", 256, 0, true, "Juggler(FLOWS 512, INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),
     ("juggler-verifying", 1, 0, false, "Juggler(INSEQ_TIMEOUT 1s, OFO_TIMEOUT 1s) ->"),

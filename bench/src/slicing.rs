@@ -2,6 +2,7 @@
 //! of parking is measured in `devices/boundary.rs`.
 
 use crate::frames::Start;
+use crate::juggling::counted;
 use crate::runner::{measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
@@ -16,7 +17,11 @@ pub(crate) const SLICER: &str = "Slice(t) -> Splice(t) -> Discard; t :: PayloadT
 /// The elements under test: the name in rows, and the elements.
 const VARIANTS: &[(&str, &str)] = &[("nothing", "Discard"), ("both", SLICER)];
 
-/// Measures a row for each size of frames, with and without parking.
+/// Chains in which a Juggler merges full frames of one flow into large segments: the name in rows, and the
+/// name in the benchmark `juggler`.
+const MERGED: &[(&str, &str)] = &[("juggler", "juggler"), ("juggler and both", "juggler-sliced")];
+
+/// Measures a row for each size of frames, with and without parking, and for large segments.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in FRAMES {
@@ -25,6 +30,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             let params = [("frame", Param::Number(frame as u64)), ("through", Param::Word(way))];
             rows.push(measure_worker("slicer", settings, frame, worker, &params)?);
         }
+    }
+    for &(way, name) in MERGED {
+        let worker = counted(name, settings.packets).ok_or_else(|| format!("no chain '{name}'"))??;
+        let params = [("frame", Param::Number(1514)), ("through", Param::Word(way))];
+        rows.push(measure_worker("slicer", settings, 1514, worker, &params)?);
     }
     Ok(rows)
 }

@@ -6,6 +6,10 @@ use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, State, StateAc
 use crate::headers::HEADERS;
 use crate::token::TOKEN;
 
+/// The start of an Ethernet frame, in bytes from its IP header: the start of packets that leave work to
+/// devices.
+pub(crate) const ETHERNET_START: i32 = -14;
+
 /// Declares the table of payloads as state that workers share. Each worker has a table of its own, but
 /// packets are handed over to the worker that has their payload.
 pub(crate) fn table_state() -> State {

@@ -4,13 +4,15 @@
 //! has no token: the payload then replaces the token inside, and all headers around it are adapted. On the
 //! way to the network function, it ensures that no packet from outside looks like a sliced packet.
 
-use element::{Base, DropReason, Packet};
+use element::offload::describe;
+use element::{Base, Cx, DropReason, Packet};
 use packet::Pool;
 use wire::{LinkType, ipv4};
 
 use crate::headers::{HEADERS, Headers};
-use crate::joining::{Fate, attach, count};
+use crate::joining::{Fate, attach, count, take_extra_length};
 use crate::network::ip_length;
+use crate::offloads::Offloads;
 use crate::payloads::State;
 use crate::quoted;
 use crate::table::Parked;
@@ -160,7 +162,8 @@ fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Paylo
 
 /// Joins a payload to headers inside of the tunnel `outer`, and adapts the headers of the tunnel. A packet
 /// that would exceed the MTU leaves to be fragmented, if the tunnel allows that. Otherwise it is dropped, or
-/// the original packet goes back to the sender ([`Fate::Back`]).
+/// the original packet goes back to the sender ([`Fate::Back`]). The MTU counts for the segments of a large
+/// segment.
 fn join(
     pool: &mut Pool,
     state: &mut State,
@@ -172,7 +175,9 @@ fn join(
     let original = parked.original;
     let room = outer.end() - headers.end as usize;
     let trailer = if room >= parked.trailer as usize { parked.trailer } else { 0 };
-    let end = (headers.end as i32 + original.less + trailer as i32) as usize;
+    let payload = parked.on_wire();
+    let is_large = payload < parked.payload_length();
+    let end = usize::from(headers.payload) + payload + trailer as usize;
     if !outer.may_end_at(end) {
         pool.free(parked.packet);
         state.counts.changed += 1;
@@ -189,8 +194,11 @@ fn join(
         pool.free(parked.packet);
         return Fate::Drop(front, DropReason::TooLarge);
     }
+    if is_large {
+        return join_large(pool, state, (headers, is_long), outer, parked, front);
+    }
     let before = outer.sums(&front);
-    match attach(pool, state, headers, (parked, room), front) {
+    match attach(pool, state, (headers, true), (parked, room), front) {
         Ok(mut packet) => {
             let length = packet.len();
             outer.set_end(packet.data_mut(), length, original.dscp);
@@ -198,6 +206,90 @@ fn join(
             state.counts.tunnelled += 1;
             if is_long { Fate::Long(packet) } else { Fate::Out(packet) }
         }
-        Err(fate) => fate,
+        Err((front, reason)) => Fate::Drop(front, reason),
+    }
+}
+
+/// Joins a large segment to headers inside of the tunnel `outer`, as the packet that is inside. It is to be
+/// cut, and each segment to get a copy of the tunnel's headers. Tunnels and IP headers that number their
+/// packets number these copies alike, so large segments are cut before they are sliced from then on.
+fn join_large(
+    pool: &mut Pool,
+    state: &mut State,
+    (headers, is_long): (&Headers, bool),
+    outer: Outer,
+    parked: Parked,
+    mut front: Packet,
+) -> Fate {
+    state.cuts_large = true;
+    let (original, inner) = (parked.original, headers.l3.into());
+    if headers.end as i32 - i32::from(headers.l3) + original.less > u16::MAX.into() {
+        pool.free(parked.packet);
+        state.counts.changed += 1;
+        return Fate::Drop(front, DropReason::TooLong);
+    }
+    let Some(mut short) = pool.copy_front(&front, headers.end as usize) else {
+        pool.free(parked.packet);
+        return Fate::Drop(front, DropReason::NoBuffer);
+    };
+    let is_stripped = short.strip(headers.l3.into());
+    debug_assert!(is_stripped, "the headers are in the first slot");
+    let own = headers.without(headers.l3);
+    short.set_headers(0, own.l4.into());
+    match attach(pool, state, (&own, false), (parked, 0), short) {
+        Ok(large) => {
+            state.counts.tunnelled += 1;
+            // The parts get the annotations of the packet from the network function.
+            take_extra_length(&mut front, original.less);
+            Fate::Cut(Box::new(InTunnel { outer, front, inner, large, dscp: original.dscp, is_long }))
+        }
+        Err((short, reason)) => {
+            pool.free(short);
+            Fate::Drop(front, reason)
+        }
+    }
+}
+
+/// A large segment that has returned in a tunnel.
+pub(crate) struct InTunnel {
+    /// The headers of the tunnel.
+    pub(crate) outer: Outer,
+    /// The packet from the network function: the tunnel, and in it the short packet.
+    pub(crate) front: Packet,
+    /// The offset in `front` of the IP header in the tunnel.
+    pub(crate) inner: usize,
+    /// The joined segment, which starts with its IP header.
+    pub(crate) large: Packet,
+    /// The DSCP before slicing.
+    pub(crate) dscp: Option<u8>,
+    /// True if the parts exceed the MTU.
+    pub(crate) is_long: bool,
+}
+
+impl InTunnel {
+    /// Cuts the large segment, and passes each of its segments, in a tunnel of its own, to `each`, in order.
+    pub(crate) fn cut(
+        self,
+        cx: &mut Cx<'_>,
+        offloads: &mut Offloads,
+        mut each: impl FnMut(&mut Cx<'_>, Packet),
+    ) {
+        let InTunnel { outer, front, inner, large, dscp, .. } = self;
+        let before = outer.sums(&front);
+        let mut number = 0;
+        offloads.finish(cx, large, |cx, mut part| {
+            if !part.unstrip(inner) {
+                return cx.drop(part, DropReason::NoHeadroom);
+            }
+            part.data_mut()[..inner].copy_from_slice(&front.data()[..inner]);
+            describe(&mut part, &front);
+            outer.identify(part.data_mut(), number);
+            number += 1;
+            let (length, mut outer) = (part.len(), outer);
+            outer.set_end(part.data_mut(), length, dscp);
+            outer.resum(&mut part, &before);
+            each(cx, part);
+        });
+        cx.pool().free(front);
     }
 }

@@ -53,10 +53,25 @@ pub struct Original {
     /// The DSCP before slicing, if slicing replaced it by the mark of sliced packets (DSCP 63); otherwise
     /// `None`.
     pub dscp: Option<u8>,
+    /// True if the packet leaves work to a device: it is a large segment, or its checksum is incomplete.
+    pub is_unfinished: bool,
     /// The checksum of the IPv4 header: the original value, and the value that slicing wrote.
     pub header_checksum: [u16; 2],
     /// The checksum of TCP or UDP: the original value, and the value that slicing wrote.
     pub checksum: [u16; 2],
+}
+
+impl Original {
+    /// Returns the changes as those of a packet that has `n` bytes less at its end.
+    pub fn without(&self, n: usize) -> Original {
+        if n == 0 {
+            return *self;
+        }
+        let [old, written] = self.header_checksum;
+        // The checksum covers the length of the packet, which is less by `n`.
+        let header_checksum = [Delta::u16(n as u16, 0).apply(old), written];
+        Original { less: self.less - n as i32, header_checksum, ..*self }
+    }
 }
 
 impl Headers {
@@ -163,6 +178,12 @@ impl Headers {
         headers.network(data, 0, Some(0));
     }
 
+    /// Returns the headers of the packet without its first `n` bytes, which come before the IP header.
+    pub fn without(&self, n: u16) -> Headers {
+        let Headers { l3, l4, payload, end, .. } = *self;
+        Headers { l3: l3 - n, l4: l4 - n, payload: payload - n, end: end - u32::from(n), ..*self }
+    }
+
     /// Returns the length of the payload in bytes.
     #[inline]
     pub fn payload_length(&self) -> usize {
@@ -205,7 +226,8 @@ impl Headers {
                 None => drop(fill_udp(&pseudo, segment)),
             }
         }
-        Original { less, shift, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
+        let checksum = [old, self.checksum(segment)];
+        Original { less, shift, dscp, is_unfinished: false, header_checksum, checksum }
     }
 
     /// True if the datagram was sent without a checksum and a network function has filled one in. That
@@ -219,7 +241,7 @@ impl Headers {
     /// Reverts the changes of [`shorten`](Self::shorten) in the headers of a packet, and keeps other changes
     /// to them. Returns false if the network function has replaced the mark of sliced packets (DSCP 63) by
     /// another DSCP; that DSCP is kept. `payload` is the checksum of the whole payload, given if the checksum
-    /// of the datagram must be computed again.
+    /// has to be computed.
     #[inline]
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
@@ -249,15 +271,25 @@ impl Headers {
         original.dscp.is_none() || is_marked
     }
 
-    /// Writes the original length of a datagram and a new checksum, for a datagram that was sent without a
-    /// checksum. `payload` is the checksum of the whole payload.
+    /// Writes the original length and a new checksum, for a packet that was sent without a checksum, or with
+    /// an incomplete one. `payload` is the checksum of the whole payload.
     #[cold]
     fn fill_in(&self, data: &mut [u8], original: &Original, payload: Sum) {
         let pseudo = self.pseudo(data);
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
         self.transport(segment, -original.less, -original.shift);
-        let header = segment.get_mut(..udp::Header::LEN).unwrap_or_default();
+        let header = segment.get_mut(..usize::from(self.payload - self.l4)).unwrap_or_default();
         self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
+    }
+
+    /// Writes the sum of the pseudo-header of a packet that is `more` bytes longer than these headers say into
+    /// its checksum field. A device has to complete the checksum.
+    pub fn start_checksum(&self, data: &mut [u8], more: i32) {
+        let length = (self.end as i32 + more) as usize - usize::from(self.l4);
+        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
+        let sum = self.pseudo(data).sum(protocol, length).folded();
+        let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
+        put(segment, self.checksum_offset(), sum.to_be_bytes());
     }
 
     /// Writes the checksum of a TCP segment or UDP datagram. `segment` is its first part, `more` the

@@ -2,9 +2,11 @@
 //! the outcome for a packet that comes back.
 
 use element::{DropReason, Packet};
-use packet::{Annotations, Pool};
+use packet::{Annotations, Pool, VirtioNet};
 
+use crate::encapsulated::InTunnel;
 use crate::headers::Headers;
+use crate::offloads::give_back;
 use crate::payloads::State;
 use crate::table::{Missing, Parked};
 use crate::token::TOKEN;
@@ -13,6 +15,9 @@ use crate::token::TOKEN;
 pub(crate) enum Fate {
     /// The packet is forwarded by the normal output.
     Out(Packet),
+    /// The packet of the network function is a tunnel around the short packet of a large segment. The joined
+    /// segment is cut, and each part leaves in a tunnel of its own.
+    Cut(Box<InTunnel>),
     /// The packet is handed over to the worker with this index, which has its payload.
     Over(usize, Packet),
     /// The packet exceeds the MTU, and leaves by the output for packets to be fragmented.
@@ -36,26 +41,27 @@ pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     reason
 }
 
-/// Joins the returned headers in `front` with their parked payload and restores the headers. The headers may
-/// be inside of a tunnel, whose headers the caller adapts. `room` is the number of bytes after the IP packet
-/// in `front`, up to the end of the tunnel's data if there is a tunnel.
+/// Joins the returned headers in `front` with their parked payload and restores the headers. If `is_inside`,
+/// the headers are inside of a tunnel, whose headers the caller adapts; a checksum that was left to a
+/// device is then completed. `room` is the number of bytes after the IP packet in `front`,
+/// up to the end of the tunnel's data if there is a tunnel.
 ///
 /// # Errors
-/// Returns the fate of the packet if it cannot be joined; its payload is freed.
+/// Returns `front`, and the reason for which it must be dropped, if it cannot be joined; its payload is freed.
 #[inline(always)]
 pub(crate) fn attach(
     pool: &mut Pool,
     state: &mut State,
-    headers: &Headers,
+    (headers, is_inside): (&Headers, bool),
     (mut parked, room): (Parked, usize),
     front: Packet,
-) -> Result<Packet, Fate> {
+) -> Result<Packet, (Packet, DropReason)> {
     if headers.payload_length() != TOKEN + parked.rest as usize {
         // The network function has added or removed bytes at an unknown offset, so the parked payload cannot
         // be joined to the headers.
         pool.free(parked.packet);
         state.counts.changed += 1;
-        return Err(Fate::Drop(front, DropReason::Unsuitable));
+        return Err((front, DropReason::Unsuitable));
     }
     let length = usize::from(headers.payload);
     if parked.trailer > 0 && room < parked.trailer as usize {
@@ -64,11 +70,16 @@ pub(crate) fn attach(
     if parked.rest > 0 {
         put_back(&mut parked, &front, length + TOKEN);
     }
-    let is_filled_in = headers.has_filled_in(front.data(), &parked.original);
-    let payload = if is_filled_in { Some(parked.sum()) } else { None };
+    let is_unfinished = parked.original.is_unfinished;
+    let virtio = if is_unfinished { parked.packet.annotations().virtio } else { VirtioNet::default() };
+    let must_fill_in = is_unfinished && is_inside || headers.has_filled_in(front.data(), &parked.original);
+    let payload = if must_fill_in { Some(parked.sum()) } else { None };
     match pool.join(front, length, parked.packet, parked.payload.into()) {
         Ok(mut packet) => {
             let was_marked = headers.restore(packet.data_mut(), &parked.original, payload);
+            if is_unfinished && !is_inside {
+                give_back(&mut packet, headers, virtio, parked.original.less);
+            }
             state.counts.unmarked += u64::from(!was_marked);
             if pool.uses_annotations() {
                 take_extra_length(&mut packet, parked.original.less);
@@ -79,7 +90,7 @@ pub(crate) fn attach(
         Err([front, packet]) => {
             pool.free(packet);
             state.counts.changed += 1;
-            Err(Fate::Drop(front, DropReason::NoHeadroom))
+            Err((front, DropReason::NoHeadroom))
         }
     }
 }
@@ -100,7 +111,7 @@ fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
 /// Subtracts `less`, the number of bytes by which slicing had made the packet shorter, from the extra length
 /// annotation. The annotation stays as it is if it is smaller, as in a packet that has left the engine in
 /// between.
-fn take_extra_length(packet: &mut Packet, less: i32) {
+pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = 0;
     let length = annotations.u32(Annotations::EXTRA_LENGTH);

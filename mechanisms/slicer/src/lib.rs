@@ -5,7 +5,8 @@
 //! defines the token that replaces the payload, and `table` parks payloads. `slicing` and `splicing` are
 //! the two operations, which the elements `Slice`, `Splice` and `Slicer` apply to packets; `payloads` is
 //! the state that these elements share on one worker, and `effects` is what they declare. `network` finds
-//! the IP header of a packet, and `joining` joins headers and payload. `quoted` restores the packets that
+//! the IP header of a packet, and `joining` joins headers and payload. `offloads` is about large segments and
+//! incomplete checksums. `quoted` restores the packets that
 //! ICMP errors quote. `tunnel` walks over the headers that a network function may put around packets, and
 //! `encapsulated` finds sliced packets inside of them, whose payloads are joined there.
 //!
@@ -29,6 +30,7 @@ mod encapsulated;
 pub mod headers;
 mod joining;
 mod network;
+mod offloads;
 pub mod payload_table;
 mod payloads;
 mod quoted;

@@ -23,7 +23,8 @@
 //!
 //! ## Arguments
 //! - `ENTRIES`: the maximum number of payloads that wait at a time, per worker; if less than an eighth of
-//!   the packet pool is free, packets pass whole. `auto` is the number of packets of 500 bytes that can
+//!   the packet pool is free, packets pass whole. A payload takes one entry and the memory of its packet, up
+//!   to 33 buffers for a large segment. `auto` is the number of packets of 500 bytes that can
 //!   arrive at the line rate within the service time.
 //! - `TTL`: the number of times that the rotation finds an entry in use until its payload expires; at least
 //!   1.
@@ -44,6 +45,8 @@
 //! - `occupancy`: the distribution of the number of payloads that waited after a batch was sliced: lines
 //!   with a power of two, and the number of batches with numbers from half of it to below it.
 //! - `sliced`, `spliced`: the number of packets that were sliced and that were joined.
+//! - `large`: the number of packets among `sliced` that are large segments: each stands for many packets on
+//!   the wire.
 //! - `tunnelled`: the number of packets among `spliced` that returned inside of a tunnel and were joined
 //!   there.
 //! - `missing`: the number of sliced packets of which nothing has returned: their payloads expired by TTL
@@ -120,6 +123,7 @@ pub static CLASS: Class = Class {
             &[
                 "occupancy",
                 "sliced",
+                "large",
                 "spliced",
                 "tunnelled",
                 "missing",
@@ -181,6 +185,7 @@ pub(crate) trait HasTable: Element + Sized {
         Handler::count("waiting", |e| e.payloads().open().table.waiting() as u64),
         Handler::<Self>::get("occupancy", |e| e.payloads().open().counts.occupancy.show_with("")).summed(),
         Handler::count("sliced", |e| e.payloads().open().counts.sliced),
+        Handler::count("large", |e| e.payloads().open().counts.large),
         Handler::count("spliced", |e| e.payloads().open().counts.spliced),
         Handler::count("tunnelled", |e| e.payloads().open().counts.tunnelled),
         Handler::count("missing", |e| e.payloads().open().counts.missing()),

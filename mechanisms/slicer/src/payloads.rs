@@ -91,6 +91,10 @@ pub(crate) struct State {
     /// True if a slicing element leaves a part of payloads in packets, so that the payload of a sliced packet
     /// may be longer than its token.
     pub(crate) leaves_rest: bool,
+    /// True if packets that leave work to a device have been parked.
+    pub(crate) has_unfinished: bool,
+    /// True if large segments are cut before they are sliced, because one has returned in a tunnel.
+    pub(crate) cuts_large: bool,
     /// The time of the current batch, in the units of [`Settings::stamp`].
     pub(crate) stamp: u32,
     /// The time of the next check for expired payloads, and the interval between the last check and that
@@ -107,6 +111,8 @@ impl State {
             counts: Counts::default(),
             cipher: None,
             leaves_rest: false,
+            has_unfinished: false,
+            cuts_large: false,
             stamp: 0,
             due: NEVER,
             interval: FIRST_LOOK,
@@ -168,6 +174,7 @@ struct Ahead {
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) sliced: u64,
+    pub(crate) large: u64,
     pub(crate) small: u64,
     pub(crate) long: u64,
     pub(crate) unsuitable: u64,
@@ -334,6 +341,7 @@ impl Payloads {
         gone.into_iter().for_each(|parked| cx.pool().free(parked.packet));
         before.leaves_rest |= state.leaves_rest;
         before.ahead = Ahead::default();
+        before.cuts_large = false;
         // Payloads get a new stamp, because the units of time may have changed with TIMEOUT. The timer of
         // the previous instance no longer exists.
         let now = self.settings.stamp(cx.now());

@@ -16,6 +16,10 @@
 //! packet pool. A wrong TCP or UDP checksum of the sender is right in the sliced packet, and as wrong as
 //! before in the joined packet: the network function in between cannot detect it.
 //!
+//! A large TCP segment, which stands for many packets on the wire, is parked as one: one short packet leaves.
+//! It is cut first if it cannot be parked, or if an element downstream cannot treat its packets alike (a
+//! meter, for example). Checksums that are left to a device are complete in short packets.
+//!
 //! Elements between Slice and Splice must not read payloads. Elements that show or record packets may be
 //! there: they see the sliced packets. Elements that read the length of a packet get the original length by
 //! the extra length annotation. Elements that do not support this annotation must not be there, and with
@@ -27,7 +31,8 @@
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
 //! - `THRESHOLD`: the minimum length of packets that are sliced, in bytes, link header included.
-//! - `LONGEST`: the maximum length of packets that are sliced, in bytes from the IP header on; 0 for any.
+//! - `LONGEST`: the maximum length of packets that are sliced, in bytes from the IP header on; 0 for any. Of a
+//!   large segment, the length of its packets on the wire counts.
 //!   Longer packets pass whole, so that the network function sees that they do not fit into its next
 //!   network, or into its tunnel, and fragments them or reports the error to the sender.
 //! - `BYTES`: the maximum number of bytes of a payload that are parked, from its start; the rest follows
@@ -56,13 +61,15 @@ use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, manual};
 
-use crate::effects::{case, table_state};
+use crate::effects::{ETHERNET_START, case, table_state};
+use crate::offloads::Offloads;
 use crate::payloads::Payloads;
 use crate::slicing::Slicing;
 
 /// The element class `Slice`.
 pub static CLASS: Class = Class {
     name: "Slice",
+    processing: "h/h",
     manual: manual!("slice.rs"),
     args: &[
         ArgInfo::required("TABLE", "element"),
@@ -111,7 +118,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     let (id, payloads) = table.ok_or(Invalid)?;
     slicing.tell(&payloads);
-    Ok(Box::new(Slice { table: id, payloads, slicing }))
+    Ok(Box::new(Slice { table: id, payloads, slicing, offloads: Offloads::default() }))
 }
 
 /// Reads the argument TABLE, and returns the id of the PayloadTable that it names and its payloads. Errors
@@ -153,6 +160,7 @@ struct Slice {
     table: ElementId,
     payloads: Arc<Payloads>,
     slicing: Slicing,
+    offloads: Offloads,
 }
 
 impl Slices for Slice {
@@ -171,14 +179,22 @@ impl Element for Slice {
                     joins: None,
                     marks: self.payloads.settings.marks,
                 },
+                offloads: self.slicing.is_whole().then_some(ETHERNET_START),
+                finishes_offloads: true,
                 ..Support::default()
             },
             ..Effects::cases(vec![case(0, 0, "sliced", self.slicing.is_whole())])
         }
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        self.slicing.slice_all(cx, &self.payloads, batch);
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.offloads = Offloads::new(cx.graph());
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        self.slicing.slice_all(cx, &self.payloads, (&mut self.offloads, 0), &mut batch);
+        Some(batch)
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {

@@ -20,7 +20,7 @@
 //! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as for Slice.
 //! - `entries`, `ttl`, `timeout`, `marker`: as for PayloadTable. With TABLE, these values and all counts
 //!   below are those of that table.
-//! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`: as for PayloadTable.
+//! - `waiting`, `occupancy`, `sliced`, `large`, `spliced`, `tunnelled`, `missing`: as for PayloadTable.
 //! - `bytes_in`, `bytes_crossed`, `ratio`: as for PayloadTable.
 //! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: as for PayloadTable, about packets
 //!   that passed whole.
@@ -48,7 +48,8 @@ use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, StatePart, manual};
 
-use crate::effects::{case, table_state};
+use crate::effects::{ETHERNET_START, case, table_state};
+use crate::offloads::Offloads;
 use crate::payload_table::{self, HasTable, read_settings};
 use crate::payloads::{Payloads, State};
 use crate::slice::{SLICING, Slices, read_slicing, table_of};
@@ -72,6 +73,7 @@ pub static CLASS: Class = Class {
             &[
                 "occupancy",
                 "sliced",
+                "large",
                 "spliced",
                 "tunnelled",
                 "missing",
@@ -125,7 +127,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     };
     let owns_table = table == args.id();
     slicing.tell(&payloads);
-    Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing: Splicing::new(mtu, 2) }))
+    let (splicing, offloads) = (Splicing::new(mtu, 2), Offloads::default());
+    Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing, offloads }))
 }
 
 struct Slicer {
@@ -134,6 +137,7 @@ struct Slicer {
     payloads: Arc<Payloads>,
     slicing: Slicing,
     splicing: Splicing,
+    offloads: Offloads,
 }
 
 impl Slices for Slicer {
@@ -151,6 +155,7 @@ impl HasTable for Slicer {
 impl Element for Slicer {
     fn effects(&self) -> Effects {
         let is_whole = !self.payloads.open().leaves_rest;
+        let offloads = self.slicing.is_whole().then_some(ETHERNET_START);
         let mut cases = vec![case(CLIENTS, FUNCTION, "sliced", self.slicing.is_whole())];
         cases.extend(self.splicing.cases(FUNCTION, CLIENTS, is_whole));
         let marks = self.payloads.settings.marks;
@@ -158,22 +163,24 @@ impl Element for Slicer {
             Sliced { parks: Some((FUNCTION, self.table)), joins: Some((FUNCTION, self.table)), marks };
         Effects {
             state: vec![table_state()],
-            support: Support { sliced, ..Support::default() },
+            support: Support { sliced, offloads, ..Support::default() },
             ..Effects::cases(cases)
         }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.offloads = Offloads::new(cx.graph());
         if self.owns_table { self.payloads.start(cx) } else { Ok(()) }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        let (offloads, output) = (&mut self.offloads, 1 - port);
         if port == CLIENTS {
-            self.slicing.slice_all(cx, &self.payloads, &mut batch);
+            self.slicing.slice_all(cx, &self.payloads, (offloads, output), &mut batch);
         } else {
-            self.splicing.splice_all(cx, &self.payloads, port, &mut batch);
+            self.splicing.splice_all(cx, &self.payloads, (offloads, output), port, &mut batch);
         }
-        cx.emit(1 - port, batch);
+        cx.emit(output, batch);
         None
     }
 

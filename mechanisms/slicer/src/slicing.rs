@@ -1,12 +1,14 @@
 //! The slice operation: parks the payloads of packets, and makes the short packets that are forwarded.
 
+use element::offload::is_large_segment;
 use element::{Batch, Cx, DropReason, Packet};
-use packet::{Annotations, Pool};
+use packet::{Annotations, Pool, VirtioNet};
 
 use crate::encapsulated::{self, Inside};
 use crate::headers::{HEADERS, Headers};
 use crate::network::{ETHERNET, network_start};
-use crate::payloads::{Payloads, State};
+use crate::offloads::{Offloads, can_park, deliver, is_unfinished, payload_on_wire};
+use crate::payloads::{Counts, Payloads, State};
 use crate::quoted;
 use crate::table::{Occupied, Parked};
 use crate::token::{MARKER, TOKEN};
@@ -44,9 +46,19 @@ impl Slicing {
 
     /// Slices the packets of a batch for which this is worthwhile, in place. Other packets stay whole,
     /// except packets that must not look like sliced packets: these are sliced at any size or, if they have
-    /// a valid token and cannot be parked, dropped.
+    /// a valid token and cannot be parked, dropped. If more packets leave than the batch has room for, because
+    /// large segments were cut, the first of them are emitted at `output`.
     #[inline]
-    pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {
+    pub(crate) fn slice_all(
+        &self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        (offloads, output): (&mut Offloads, usize),
+        batch: &mut Batch,
+    ) {
+        if offloads.are_in(batch) {
+            return self.slice_unfinished(cx, payloads, (offloads, output), batch);
+        }
         let worker = cx.worker().0 as u8;
         let mut state = payloads.open();
         let (state, marks) = (&mut *state, payloads.settings.marks);
@@ -58,12 +70,98 @@ impl Slicing {
             bytes += packet.len();
             self.slice(pool, state, worker, marks, packet).map_err(|packet| replayed.push(packet)).ok()
         });
+        self.account(cx, payloads, state, (bytes, batch), replayed);
+    }
+
+    /// Counts a batch that was sliced: `bytes` came and `left` leave. Drops packets that came from outside
+    /// with a valid token.
+    #[inline]
+    fn account(
+        &self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        state: &mut State,
+        (bytes, left): (usize, &[Packet]),
+        replayed: Vec<Packet>,
+    ) {
         state.counts.bytes_in += bytes as u64;
-        state.counts.bytes_crossed += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        state.counts.bytes_crossed += left.iter().map(|packet| packet.len() as u64).sum::<u64>();
         state.counts.occupancy.add(state.table.waiting() as u64, 1);
         state.counts.foreign += replayed.len() as u64;
         replayed.into_iter().for_each(|packet| cx.drop(packet, DropReason::ForeignToken));
         payloads.watch(state, cx);
+    }
+
+    /// Slices the packets of a batch as [`slice_all`](Self::slice_all) does, if some of them leave work to a
+    /// device. Large segments that cannot be parked are cut, and the resulting packets are sliced.
+    fn slice_unfinished(
+        &self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        (offloads, output): (&mut Offloads, usize),
+        batch: &mut Batch,
+    ) {
+        let worker = cx.worker().0 as u8;
+        let (mut left, mut replayed, mut bytes) = (std::mem::take(&mut offloads.packets), Vec::new(), 0);
+        let mut state = payloads.open();
+        let marks = payloads.settings.marks;
+        payloads.pass_time(&mut state, cx);
+        for packet in batch.drain() {
+            bytes += packet.len();
+            let is_tried =
+                is_unfinished(&packet) && (offloads.may_park_large() || !is_large_segment(&packet));
+            let packet = match is_tried {
+                true => self.slice_as_it_is(cx.pool(), &mut state, worker, marks, packet),
+                false => Err(packet),
+            };
+            match packet {
+                Ok(sliced) => left.push(sliced),
+                Err(packet) => offloads.finish(cx, packet, |cx, packet| {
+                    match self.slice(cx.pool(), &mut state, worker, marks, packet) {
+                        Ok(packet) => left.push(packet),
+                        Err(packet) => replayed.push(packet),
+                    }
+                }),
+            }
+        }
+        self.account(cx, payloads, &mut state, (bytes, &left), replayed);
+        // The elements downstream may need the state.
+        drop(state);
+        deliver(cx, output, &mut left, batch);
+        offloads.packets = left;
+    }
+
+    /// Slices a packet that leaves work to a device, if this is worthwhile, without doing the work.
+    ///
+    /// # Errors
+    /// Returns the packet if it has to be cut or completed first.
+    fn slice_as_it_is(
+        &self,
+        pool: &mut Pool,
+        state: &mut State,
+        worker: u8,
+        marks: bool,
+        packet: Packet,
+    ) -> Result<Packet, Packet> {
+        let l3 = network_start(&packet);
+        let headers = l3.and_then(|l3| Headers::find(packet.data(), l3, packet.len()));
+        let Some(headers) = headers.filter(|headers| can_park(&packet, headers)) else { return Err(packet) };
+        let payload = headers.payload_length();
+        let on_wire = u32::from(headers.payload - headers.l3) + payload_on_wire(&packet, payload) as u32;
+        let is_worth = packet.len() >= self.threshold as usize && on_wire <= self.longest && payload > TOKEN;
+        let is_large = is_large_segment(&packet);
+        if !(is_worth && self.is_whole()) || is_large && state.cuts_large {
+            return Err(packet);
+        }
+        let Counts { unsuitable, occupied, no_buffer, .. } = state.counts;
+        let parked = self.park(pool, state, worker, (marks, &headers, payload), packet);
+        let sliced = parked.inspect_err(|_| {
+            // The reason is counted for each of the packets that come of this one.
+            let counts = &mut state.counts;
+            (counts.unsuitable, counts.occupied, counts.no_buffer) = (unsuitable, occupied, no_buffer);
+        })?;
+        state.counts.large += u64::from(is_large);
+        Ok(sliced)
     }
 
     /// Returns the packet that is forwarded in place of `packet`: a sliced packet or `packet` itself.
@@ -183,7 +281,7 @@ impl Slicing {
         let more =
             if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
         let shown = front + TOKEN + if fits { rest } else { 0 };
-        let original = headers.shorten(&mut sliced.data_mut()[..shown], less, marks, self.is_tail, more);
+        let mut original = headers.shorten(&mut sliced.data_mut()[..shown], less, marks, self.is_tail, more);
         if !fits {
             sliced = match append(pool, sliced, &packet, front + removed) {
                 Some(sliced) => sliced,
@@ -195,6 +293,12 @@ impl Slicing {
         }
         if pool.uses_annotations() {
             add_extra_length(&mut sliced, less);
+            original.is_unfinished = is_unfinished(&packet);
+            if original.is_unfinished {
+                state.has_unfinished = true;
+                // The sliced packet is an ordinary one, with a complete checksum.
+                sliced.annotations_mut().virtio = VirtioNet::default();
+            }
         }
         state.table.park(Parked {
             packet,

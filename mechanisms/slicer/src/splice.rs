@@ -25,6 +25,10 @@
 //! the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be fragmented,
 //! it is dropped. With Slice's LONGEST the network function does all this instead.
 //!
+//! A large segment that was parked as one leaves as one, if the elements downstream accept large segments;
+//! otherwise it is cut. If it returns in a tunnel, each part gets a copy of the tunnel's headers, and Slice
+//! cuts large segments from then on.
+//!
 //! If the payload of a packet is in the table of another worker, the packet is handed over to that worker.
 //!
 //! ## Usage
@@ -33,7 +37,8 @@
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
 //! - `MTU`: the maximum length in bytes of joined packets that leave by output 0, without the link header; 0
-//!   for any. Packets without a token are not checked.
+//!   for any. Of a large segment, the length of its packets on the wire counts. Packets without a token are
+//!   not checked.
 //!
 //! ## Handlers
 //! None; the PayloadTable counts.
@@ -53,7 +58,8 @@ use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
-use crate::effects::table_state;
+use crate::effects::{ETHERNET_START, table_state};
+use crate::offloads::Offloads;
 use crate::payloads::Payloads;
 use crate::slice::named_table;
 use crate::splicing::Splicing;
@@ -78,13 +84,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mtu = args.value::<u32>("MTU");
     args.finish()?;
     let (id, payloads) = table.ok_or(Invalid)?;
-    Ok(Box::new(Splice { table: id, payloads, splicing: Splicing::new(mtu, 1) }))
+    let (splicing, offloads) = (Splicing::new(mtu, 1), Offloads::default());
+    Ok(Box::new(Splice { table: id, payloads, splicing, offloads }))
 }
 
 struct Splice {
     table: ElementId,
     payloads: Arc<Payloads>,
     splicing: Splicing,
+    offloads: Offloads,
 }
 
 impl Element for Splice {
@@ -98,14 +106,20 @@ impl Element for Splice {
                     joins: Some((0, self.table)),
                     marks: self.payloads.settings.marks,
                 },
+                offloads: Some(ETHERNET_START),
                 ..Support::default()
             },
             ..Effects::cases(self.splicing.cases(0, 0, is_whole))
         }
     }
 
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.offloads = Offloads::new(cx.graph());
+        Ok(())
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
-        self.splicing.splice_all(cx, &self.payloads, port, &mut batch);
+        self.splicing.splice_all(cx, &self.payloads, (&mut self.offloads, 0), port, &mut batch);
         Some(batch)
     }
 }

@@ -3,13 +3,14 @@
 
 use element::effects::{Case, Field, Filter, Predicate};
 use element::{Batch, Cx, DropReason, Packet};
-use packet::Pool;
+use packet::{BATCH_CAPACITY, Pool};
 
 use crate::effects::case;
 use crate::encapsulated;
 use crate::headers::Headers;
 use crate::joining::{Fate, attach, count};
 use crate::network::network_start;
+use crate::offloads::{Offloads, deliver};
 use crate::payloads::{Payloads, State};
 use crate::table::Parked;
 use crate::token::{MARKER, PayloadPlace, TOKEN};
@@ -31,8 +32,13 @@ pub(crate) struct Splicing {
     /// The packets of the batch that may have a token: index in the batch, and the bytes at the token's
     /// place.
     tokens: Vec<(usize, [u8; TOKEN])>,
+    /// The fates of the packets that do not stay in the batch.
+    fates: Vec<Fate>,
+    /// The packets for the normal output, if they do not stay in the batch.
+    joined: Vec<Packet>,
+    /// The packets for other workers, for the output for packets that are too long, and for the output for
+    /// packets that their sender must shorten.
     over: Vec<(usize, Packet)>,
-    lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
     back: Vec<Packet>,
     mtu: u32,
@@ -65,12 +71,62 @@ impl Splicing {
 
     /// Joins the packets of a batch from `input`, and leaves in the batch the packets for the normal
     /// output. Other packets are emitted at other outputs, dropped, or handed over to the worker that has
-    /// their payload.
+    /// their payload. If more packets leave than the batch has room for, because large segments were cut, the
+    /// first of them are emitted at `output`.
     #[inline]
     pub(crate) fn splice_all(
         &mut self,
         cx: &mut Cx<'_>,
         payloads: &Payloads,
+        (offloads, output): (&mut Offloads, usize),
+        input: usize,
+        batch: &mut Batch,
+    ) {
+        if offloads.are_in(batch) {
+            self.splice_unfinished(cx, payloads, offloads, input, batch);
+        } else {
+            self.splice_finished(cx, payloads, offloads, input, batch);
+        }
+        if !self.joined.is_empty() {
+            deliver(cx, output, &mut self.joined, batch);
+        }
+    }
+
+    /// Joins the packets of a batch, if some of them leave work to a device: the network function may have
+    /// merged short packets, or left their checksums to a device.
+    fn splice_unfinished(
+        &mut self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        offloads: &mut Offloads,
+        input: usize,
+        batch: &mut Batch,
+    ) {
+        let mut finished = std::mem::take(&mut offloads.packets);
+        for packet in batch.drain() {
+            offloads.finish(cx, packet, |_, packet| finished.push(packet));
+        }
+        let mut packets = finished.drain(..).peekable();
+        while packets.peek().is_some() {
+            for packet in packets.by_ref().take(BATCH_CAPACITY) {
+                // The push does not fail, because the batch is empty.
+                drop(batch.push(packet));
+            }
+            self.splice_finished(cx, payloads, offloads, input, batch);
+            self.joined.extend(batch.drain());
+        }
+        drop(packets);
+        offloads.packets = finished;
+    }
+
+    /// Joins the packets of a batch, which leave no work to a device. If large segments were parked, all
+    /// packets for the normal output are appended to `joined`, in order; otherwise they stay in the batch.
+    #[inline]
+    fn splice_finished(
+        &mut self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        offloads: &mut Offloads,
         input: usize,
         batch: &mut Batch,
     ) {
@@ -78,32 +134,35 @@ impl Splicing {
         let mut state = payloads.open();
         payloads.pass_time(&mut state, cx);
         self.look_up(&state, worker, batch);
-        let (pool, marks, before) = (cx.pool(), payloads.settings.marks, state.counts.unmarked);
-        let Splicing { found, over, lost, long, back, mtu, .. } = self;
-        let mut found = found.drain(..);
-        batch.replace_each(|packet| {
-            match splice(pool, &mut state, (worker, marks, *mtu), found.next().unwrap_or_default(), packet) {
-                Fate::Out(packet) => return Some(packet),
-                Fate::Over(to, packet) => over.push((to, packet)),
-                Fate::Long(packet) => long.push(packet),
-                Fate::Back(front, original) => {
-                    pool.free(front);
-                    back.push(original);
-                }
-                Fate::Drop(packet, reason) => lost.push((packet, reason)),
+        let (marks, before) = (payloads.settings.marks, state.counts.unmarked);
+        let to = (worker, marks, self.mtu);
+        let (mut found, mut fates) = (std::mem::take(&mut self.found), std::mem::take(&mut self.fates));
+        let mut each = found.drain(..);
+        if state.has_unfinished {
+            for packet in batch.drain() {
+                let fate = splice(cx.pool(), &mut state, to, each.next().unwrap_or_default(), packet);
+                self.let_go(cx, offloads, fate);
             }
-            None
-        });
+        } else {
+            let pool = cx.pool();
+            batch.replace_each(|packet| {
+                match splice(pool, &mut state, to, each.next().unwrap_or_default(), packet) {
+                    Fate::Out(packet) => return Some(packet),
+                    fate => fates.push(fate),
+                }
+                None
+            });
+        }
+        drop(each);
+        fates.drain(..).for_each(|fate| self.let_go(cx, offloads, fate));
+        (self.found, self.fates) = (found, fates);
         let is_rewritten = before == 0 && state.counts.unmarked > 0;
-        drop((state, found));
+        drop(state);
         if is_rewritten {
             let name = cx.name().to_string();
             cx.messages().message(format_args!(
                 "{name}: sliced packets come back with another DSCP, which they keep; with MARKER none they have their own\n"
             ));
-        }
-        if !self.lost.is_empty() {
-            self.lost.drain(..).for_each(|(packet, reason)| cx.drop(packet, reason));
         }
         for packet in self.long.drain(..) {
             cx.emit_one(self.other, packet, DropReason::TooLarge);
@@ -113,6 +172,26 @@ impl Splicing {
         }
         if !self.over.is_empty() {
             self.hand_over(cx, input);
+        }
+    }
+
+    /// Drops a packet, or puts it into the list of the output by which it will leave. Work that was left to
+    /// devices is done first, as far as the elements downstream cannot handle it.
+    fn let_go(&mut self, cx: &mut Cx<'_>, offloads: &mut Offloads, fate: Fate) {
+        let Splicing { joined, over, long, back, .. } = self;
+        match fate {
+            Fate::Out(packet) => offloads.let_go(cx, packet, |_, packet| joined.push(packet)),
+            Fate::Long(packet) => offloads.let_go(cx, packet, |_, packet| long.push(packet)),
+            Fate::Over(to, packet) => over.push((to, packet)),
+            Fate::Back(front, original) => {
+                cx.pool().free(front);
+                offloads.let_go(cx, original, |_, packet| back.push(packet));
+            }
+            Fate::Cut(segment) => {
+                let list = if segment.is_long { long } else { joined };
+                segment.cut(cx, offloads, |_, packet| list.push(packet));
+            }
+            Fate::Drop(packet, reason) => cx.drop(packet, reason),
         }
     }
 
@@ -202,8 +281,11 @@ fn join(
     parked: Parked,
     front: Packet,
 ) -> Fate {
-    let length = headers.end as i32 - i32::from(headers.l3) + parked.original.less;
-    if length > u16::MAX.into() {
+    let whole = headers.end as i32 - i32::from(headers.l3) + parked.original.less;
+    let length = whole - (parked.payload_length() - parked.on_wire()) as i32;
+    if whole > u16::MAX.into() {
+        // A large segment can be forwarded if it is cut, when it is sent again.
+        state.cuts_large |= length < whole;
         // The network function has added headers, with which the length exceeds the range of the IP length
         // field.
         pool.free(parked.packet);
@@ -211,9 +293,9 @@ fn join(
         return Fate::Drop(front, DropReason::TooLong);
     }
     let room = front.len() - headers.end as usize;
-    match attach(pool, state, headers, (parked, room), front) {
+    match attach(pool, state, (headers, false), (parked, room), front) {
         Ok(packet) if mtu > 0 && length > mtu as i32 => Fate::Long(packet),
         Ok(packet) => Fate::Out(packet),
-        Err(fate) => fate,
+        Err((front, reason)) => Fate::Drop(front, reason),
     }
 }

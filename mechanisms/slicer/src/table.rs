@@ -13,6 +13,7 @@ use packet::prefetch_line;
 use wire::checksum::Sum;
 
 use crate::headers::Original;
+use crate::offloads::payload_on_wire;
 use crate::token::GENERATIONS;
 use crate::tunnel::sum_between;
 
@@ -38,17 +39,32 @@ pub struct Parked {
 }
 
 impl Parked {
+    /// Returns the length of the whole payload in bytes.
+    pub fn payload_length(&self) -> usize {
+        (self.removed + self.rest) as usize
+    }
+
     /// Returns the checksum of the whole payload.
     pub fn sum(&self) -> Sum {
         let start = usize::from(self.payload);
-        sum_between(&self.packet, start, start + (self.removed + self.rest) as usize)
+        sum_between(&self.packet, start, start + self.payload_length())
     }
 
-    /// Returns the changes to the headers, and a copy of the first bytes of the payload, at most `most`.
+    /// Returns the length in bytes of the payload that the packet has on the wire; of a large segment, that
+    /// of its first segment.
+    pub fn on_wire(&self) -> usize {
+        let payload = self.payload_length();
+        if self.original.is_unfinished { payload_on_wire(&self.packet, payload) } else { payload }
+    }
+
+    /// Returns the changes to the headers, and a copy of the first bytes of the payload, at most `most`. Of a
+    /// large segment, both are about its first segment, because no router has seen the others.
     pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
-        let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
+        let on_wire = self.on_wire();
+        let mut payload = vec![0; on_wire.min(most)];
         self.packet.read_at(self.payload.into(), &mut payload);
-        (self.original, payload)
+        let others = self.payload_length() - on_wire;
+        (self.original.without(others), payload)
     }
 }
 

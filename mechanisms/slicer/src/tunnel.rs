@@ -124,6 +124,18 @@ impl Outer {
         self.is_sealed
     }
 
+    /// Gives the copy `number`, counted from 0, of the headers its own identification in each IPv4 header.
+    pub fn identify(&self, data: &mut [u8], number: u16) {
+        for layer in self.layers().iter().filter(|layer| layer.kind == Kind::Ipv4) {
+            let Some(Ok((ip, _))) = data.get_mut(layer.at.into()..).map(ipv4::Header::mut_from_prefix) else {
+                continue;
+            };
+            let own = ip.id.get().wrapping_add(number);
+            ip.checksum.set(Delta::u16(ip.id.get(), own).apply_to_any(ip.checksum.get()));
+            ip.id.set(own);
+        }
+    }
+
     /// Returns the offset of the end of the data of the innermost header around the inner packet. A trailer
     /// of the inner packet is included.
     pub fn end(&self) -> usize {

@@ -2,9 +2,12 @@
 //! that the network function makes of whole packets, and the network function sees valid packets. The
 //! captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
 
+mod frames;
+
 use std::path::Path;
 
 use element::Timestamp;
+use frames::around;
 use testkit::checker::{ChecksumResult, check, ip};
 use testkit::elements::{Seen, collect, offer};
 use testkit::{TestRun, found};
@@ -59,17 +62,6 @@ fn mark(seen: &Seen) -> (Timestamp, [Option<isize>; 3], [u8; 48]) {
 
 fn bytes(seen: &[Seen]) -> Vec<&[u8]> {
     seen.iter().map(|seen| &seen.bytes[..]).collect()
-}
-
-/// Puts a network function between the chains `before` and `after`. Returns the statements of the
-/// configuration that come ahead of the resulting chain, and the chain. If the function ends at a named
-/// element `j`, packets enter it at its element `c` and leave it at `j`, so that the function may have
-/// branches between the two.
-fn around(before: &str, function: &str, after: &str) -> (String, String) {
-    match function.split_once(" -> j :: Null") {
-        None => (String::new(), format!("{before}{function}{after}")),
-        Some((front, rest)) => (format!("j :: Null; {front} -> j{rest};"), format!("{before}c; j{after}")),
-    }
 }
 
 #[test]

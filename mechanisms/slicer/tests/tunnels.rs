@@ -7,26 +7,15 @@ mod trick;
 
 use around::{CLOSED, KNOWN, packet};
 use element::DropReason;
-use frames::{L3, datagram, segment};
+use frames::{L3, assert_same, datagram, segment, six};
 use proptest::prelude::*;
 use slicer::token::{PayloadPlace, TOKEN, TokenCipher};
 use slicer::tunnel::Walk;
 use trick::{dropped, through};
+use wire::LinkType;
 use wire::tcp::flags::ACK;
-use wire::{LinkType, MacAddr};
 
 const MARK: u8 = 63;
-
-/// Returns a frame over IPv6 with `length` bytes of payload: UDP for even numbers, TCP for odd numbers.
-fn six(number: usize, length: usize) -> Vec<u8> {
-    let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
-    let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
-    let builder = match number % 2 {
-        0 => wire::build::Builder::udp(a, b),
-        _ => wire::build::Builder::tcp(a, b, ACK).options(&[1; 12]),
-    };
-    builder.tos(number as u8).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
-}
 
 /// Returns frames of many kinds: too short to be sliced, long enough, with a trailer, and with wrong
 /// checksums or none.
@@ -59,20 +48,6 @@ fn sliced() -> Vec<Vec<u8>> {
 /// Returns the frames in the tunnel, as they leave if they are not sliced.
 fn of_all(tunnel: fn(&[u8]) -> Vec<u8>, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames.iter().map(|frame| tunnel(frame)).collect()
-}
-
-#[track_caller]
-fn assert_same(name: &str, seen: &[Vec<u8>], expected: &[Vec<u8>]) {
-    assert_eq!(seen.len(), expected.len(), "{name}");
-    for (number, (seen, expected)) in seen.iter().zip(expected).enumerate() {
-        let differ = seen.iter().zip(expected).position(|(a, b)| a != b);
-        assert!(
-            seen == expected,
-            "{name}, {number}: {} bytes of {}, other from {differ:?} on\n{seen:02x?}\n{expected:02x?}",
-            seen.len(),
-            expected.len()
-        );
-    }
 }
 
 #[test]

@@ -30,8 +30,18 @@ pub(crate) enum Way {
 pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
 
 /// The handlers of PayloadTable whose values the host prints when it stops.
-pub(crate) const COUNTS: [&str; 10] = [
-    "sliced", "spliced", "expired", "late", "repeated", "no_token", "changed", "unmarked", "occupied",
+pub(crate) const COUNTS: [&str; 12] = [
+    "bytes_in",
+    "bytes_crossed",
+    "sliced",
+    "spliced",
+    "expired",
+    "late",
+    "repeated",
+    "no_token",
+    "changed",
+    "unmarked",
+    "occupied",
     "quoted",
 ];
 

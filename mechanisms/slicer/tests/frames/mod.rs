@@ -25,3 +25,39 @@ pub(crate) fn segment(number: usize, length: usize, dscp: u8, flags: u8) -> Vec<
     let builder = builder.tos(dscp << 2).id(number as u16);
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
 }
+
+/// Returns a frame over IPv6 with `length` bytes of payload: UDP for even numbers, TCP for odd numbers.
+pub(crate) fn six(number: usize, length: usize) -> Vec<u8> {
+    let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
+    let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
+    let builder = match number % 2 {
+        0 => Builder::udp(a, b),
+        _ => Builder::tcp(a, b, wire::tcp::flags::ACK).options(&[1; 12]),
+    };
+    builder.tos(number as u8).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn assert_same(name: &str, seen: &[Vec<u8>], expected: &[Vec<u8>]) {
+    for (number, (seen, expected)) in seen.iter().zip(expected).enumerate() {
+        let differ = seen.iter().zip(expected).position(|(a, b)| a != b);
+        assert!(
+            seen == expected,
+            "{name}, {number}: {} bytes of {}, other from {differ:?} on\n{seen:02x?}\n{expected:02x?}",
+            seen.len(),
+            expected.len()
+        );
+    }
+    assert_eq!(seen.len(), expected.len(), "{name}");
+}
+
+/// Puts a network function between the chains `before` and `after`. Returns the statements of the
+/// configuration that come ahead of the resulting chain, and the chain. If the function ends at a named
+/// element `j`, packets enter it at its element `c` and leave it at `j`, so that the function may have
+/// branches between the two.
+pub(crate) fn around(before: &str, function: &str, after: &str) -> (String, String) {
+    match function.split_once(" -> j :: Null") {
+        None => (String::new(), format!("{before}{function}{after}")),
+        Some((front, rest)) => (format!("j :: Null; {front} -> j{rest};"), format!("{before}c; j{after}")),
+    }
+}
