@@ -23,6 +23,7 @@ pub(crate) enum EndPorts<'a> {
 }
 
 impl EndPorts<'_> {
+    /// The number of ports that the end has at least.
     fn count(self) -> usize {
         match self {
             EndPorts::Listed(ports) => {
@@ -33,23 +34,64 @@ impl EndPorts<'_> {
         }
     }
 
-    fn append_to(self, slot: SlotId, out: &mut Vec<(SlotId, usize)>) {
+    fn expands(self) -> bool {
+        matches!(self, EndPorts::Listed(Ports { expands: true, .. }))
+    }
+
+    /// Adds the ports to `out`. If the end expands, `more` further ports follow the last.
+    fn append_to(self, slot: SlotId, more: usize, out: &mut Vec<(SlotId, usize)>) {
         match self {
             EndPorts::Listed(ports) => {
-                out.extend(
-                    ports.ranges.iter().flat_map(|&(first, last)| first..=last).map(|port| (slot, port)),
-                );
+                let listed = ports.ranges.iter().flat_map(|&(first, last)| first..=last);
+                out.extend(listed.map(|port| (slot, port)));
             }
             EndPorts::Group(count) => out.extend((0..count).map(|port| (slot, port))),
             EndPorts::Unlisted => out.push((slot, 0)),
         }
+        let after = out.last().map_or(0, |&(_, port)| port + 1);
+        out.extend((after..after + more).map(|port| (slot, port)));
     }
 }
 
-/// Adds the connections that `arrow` makes from the ports of `from` to the ports of `to`. One port is
-/// connected to all ports of the other end; many ports are connected pair by pair, which needs `=>`. Fails if
-/// there would be more than `room` connections; then none is added. Also fails if many ports meet without
-/// `=>`, or if the numbers of ports differ; then the pairs are added nevertheless.
+/// All ends on one side of an arrow.
+struct Side<'e, 'a> {
+    ends: &'e [End<'a>],
+    /// The number of ports that the ends have at least.
+    count: usize,
+    /// True if the number of ports grows to that of the other side.
+    expands: bool,
+}
+
+impl<'e, 'a> Side<'e, 'a> {
+    fn new(ends: &'e [End<'a>]) -> Side<'e, 'a> {
+        let count = ends.iter().map(|end| end.ports.count()).sum();
+        Side { ends, count, expands: ends.iter().any(|end| end.ports.expands()) }
+    }
+
+    /// True if the side may be connected port by port to several ports.
+    fn is_many(&self) -> bool {
+        self.count > 1 || self.expands
+    }
+
+    /// Returns the ports of all ends, as many as `other` has if the side expands.
+    fn ports(&self, other: usize) -> Vec<(SlotId, usize)> {
+        let mut more = if self.expands { other.saturating_sub(self.count) } else { 0 };
+        let is_alone = self.ends.len() == 1;
+        let mut out = Vec::with_capacity(self.count + more);
+        for end in self.ends {
+            let grows = end.ports.expands() || is_alone && matches!(end.ports, EndPorts::Unlisted);
+            let own = if grows { std::mem::take(&mut more) } else { 0 };
+            end.ports.append_to(end.slot, own, &mut out);
+        }
+        out
+    }
+}
+
+/// Adds the connections that `arrow` makes from the ports of `from` to the ports of `to`, and returns the
+/// errors. One port is connected to all ports of the other side; many ports are connected pair by pair, which
+/// needs `=>`. One of the sides may expand to as many ports as the other has: by a port list such as `[1-]`,
+/// or as a single element without listed ports at a `=>`. If there would be more than `room` connections,
+/// none is added. After other errors, such as unequal numbers of ports, the pairs are added nevertheless.
 pub(crate) fn connect(
     from: &[End<'_>],
     to: &[End<'_>],
@@ -57,48 +99,59 @@ pub(crate) fn connect(
     span: Span,
     room: usize,
     links: &mut Vec<Link>,
-) -> Result<(), Diagnostic> {
-    let count = |ends: &[End<'_>]| ends.iter().map(|end| end.ports.count()).sum::<usize>();
-    // True if the end is a single element without listed ports at a `=>`, which then takes as many ports as
-    // the other end has.
-    let expands = |ends: &[End<'_>]| arrow.many && matches!(ends, [End { ports: EndPorts::Unlisted, .. }]);
-    let (outputs, inputs) = (count(from), count(to));
-    let wanted = outputs.max(inputs);
-    if wanted > room {
-        return Err(too_many_connections(span));
+) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    let (mut outputs, mut inputs) = (Side::new(from), Side::new(to));
+    if outputs.count.max(inputs.count) > room {
+        return vec![too_many_connections(span)];
     }
-    let ports = |ends: &[End<'_>]| {
-        let mut out = Vec::new();
-        match ends {
-            [end] if expands(ends) => out.extend((0..wanted).map(|port| (end.slot, port))),
-            _ => ends.iter().for_each(|end| end.ports.append_to(end.slot, &mut out)),
+    let expandable = |ends: &[End<'_>]| ends.iter().filter(|end| end.ports.expands()).count();
+    if expandable(from) + expandable(to) > 1 {
+        let error = Diagnostic::error(span, "at most one expandable port allowed per connection");
+        errors.push(error.with_hint("write the last port of a port list such as [1-] or []"));
+        match inputs.count < outputs.count {
+            true => outputs.expands = false,
+            false => inputs.expands = false,
         }
-        out
-    };
-    let (from_ports, to_ports) = (ports(from), ports(to));
+    }
+    if arrow.many {
+        let grows = |one: &Side<'_, '_>, other: &Side<'_, '_>| {
+            let is_unlisted = matches!(one.ends, [End { ports: EndPorts::Unlisted, .. }]);
+            one.count == 1 && other.count > 1 && is_unlisted
+        };
+        let (left, right) = (grows(&outputs, &inputs), grows(&inputs, &outputs));
+        outputs.expands |= left;
+        inputs.expands |= right;
+    }
+    if outputs.is_many() && inputs.is_many() {
+        if !arrow.many {
+            let text = "syntax error: many-to-many connections require '=>'";
+            errors.push(
+                Diagnostic::error(arrow.span, text).with_hint("write '=>' to connect the ports pair by pair"),
+            );
+        }
+        let (m, n) = (outputs.count, inputs.count);
+        let mismatch = match (outputs.expands, inputs.expands) {
+            (false, false) if m != n => Some(format!("{m} outputs connected to {n} inputs")),
+            (true, false) if n < m => Some(format!("{m} or more outputs connected to {n} inputs")),
+            (false, true) if m < n => Some(format!("{m} outputs connected to {n} or more inputs")),
+            _ => None,
+        };
+        if let Some(mismatch) = mismatch {
+            errors.push(
+                Diagnostic::error(span, format!("connection mismatch: {mismatch}"))
+                    .with_hint("list as many output ports on the left as input ports on the right"),
+            );
+        }
+    }
+    let (from_ports, to_ports) = (outputs.ports(inputs.count), inputs.ports(outputs.count));
     let mut push = |from, to| links.push(Link { from, to, span });
-    match (from_ports.as_slice(), to_ports.as_slice()) {
-        (&[from], to) => to.iter().for_each(|&to| push(from, to)),
-        (from, &[to]) => from.iter().for_each(|&from| push(from, to)),
-        (from, to) => {
-            from.iter().zip(to).for_each(|(&from, &to)| push(from, to));
-            if !arrow.many {
-                return Err(Diagnostic::error(
-                    arrow.span,
-                    "syntax error: many-to-many connections require '=>'",
-                )
-                .with_hint("write '=>' to connect the ports pair by pair"));
-            }
-            if from.len() != to.len() {
-                return Err(Diagnostic::error(
-                    span,
-                    format!("connection mismatch: {outputs} outputs connected to {inputs} inputs"),
-                )
-                .with_hint("list as many output ports on the left as input ports on the right"));
-            }
-        }
+    match (from_ports.first(), to_ports.first()) {
+        (Some(&from), _) if !outputs.is_many() => to_ports.iter().for_each(|&to| push(from, to)),
+        (_, Some(&to)) if !inputs.is_many() => from_ports.iter().for_each(|&from| push(from, to)),
+        _ => from_ports.iter().zip(&to_ports).for_each(|(&from, &to)| push(from, to)),
     }
-    Ok(())
+    errors
 }
 
 pub(crate) fn too_many_connections(span: Span) -> Diagnostic {
@@ -113,12 +166,18 @@ mod tests {
 
     fn run(from: &[End<'_>], many: bool, to: &[End<'_>]) -> (Vec<Pair>, Option<String>) {
         let (mut links, span) = (Vec::new(), Span::default());
-        let result = connect(from, to, &Arrow { many, span }, span, MAX_CONNECTIONS, &mut links);
-        (links.iter().map(|link| (link.from, link.to)).collect(), result.err().map(|error| error.message))
+        let errors = connect(from, to, &Arrow { many, span }, span, MAX_CONNECTIONS, &mut links);
+        let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+        let messages = Some(messages.join("; ")).filter(|text| !text.is_empty());
+        (links.iter().map(|link| (link.from, link.to)).collect(), messages)
     }
 
     fn listed(first: usize, last: usize) -> Ports {
-        Ports { ranges: vec![(first, last)], span: Span::default() }
+        Ports { ranges: vec![(first, last)], expands: false, span: Span::default() }
+    }
+
+    fn open(first: usize) -> Ports {
+        Ports { expands: true, ..listed(first, first) }
     }
 
     const A: End<'_> = End { slot: 2, ports: EndPorts::Unlisted };
@@ -151,6 +210,22 @@ mod tests {
         let (_, error) = run(&[A, B], false, &[A, B]);
         assert_eq!(error.as_deref(), Some("syntax error: many-to-many connections require '=>'"));
         assert_eq!(run(&[A, B], true, &[B, A]), (vec![((2, 0), (3, 0)), ((3, 0), (2, 0))], None));
+    }
+
+    #[test]
+    fn one_side_expands_to_the_ports_of_the_other() {
+        let (three, one) = (listed(0, 2), open(1));
+        let a = End { slot: 2, ports: EndPorts::Listed(&three) };
+        let b = End { slot: 3, ports: EndPorts::Listed(&one) };
+        let pairs = vec![((2, 0), (3, 1)), ((2, 1), (3, 2)), ((2, 2), (3, 3))];
+        assert_eq!(run(&[a], true, &[b]), (pairs, None));
+        let pairs = vec![((2, 0), (3, 1)), ((2, 1), (3, 2)), ((2, 2), (3, 0))];
+        assert_eq!(run(&[a], true, &[b, B]), (pairs, None), "an end in the middle expands, too");
+        let message = "connection mismatch: 2 outputs connected to 3 or more inputs";
+        assert_eq!(run(&[A], false, &[B, b]).1, None);
+        assert_eq!(run(&[GROUP], true, &[B, B, b]).1.as_deref(), Some(message));
+        let both = "at most one expandable port allowed per connection";
+        assert_eq!(run(&[b], true, &[b]).1.as_deref(), Some(both));
     }
 
     #[test]

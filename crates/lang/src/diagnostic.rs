@@ -39,6 +39,9 @@ pub struct Diagnostic {
     /// Click's messages, one per line, if they differ from `message`; empty if Click has no message. `None`
     /// if `message` has Click's words.
     pub clicks_words: Option<Box<str>>,
+    /// Click's messages if they have places of their own: each with its place, or with `None` if Click names
+    /// no place. They replace `clicks_words`; usually there are none.
+    pub clicks_lines: Vec<(Option<Span>, String)>,
     /// The place in a text to which the message applies.
     pub span: Span,
     /// Advice on how to correct the error.
@@ -56,6 +59,7 @@ impl Diagnostic {
             severity: Severity::Error,
             message: message.into(),
             clicks_words: None,
+            clicks_lines: Vec::new(),
             span,
             hint: None,
             related: Vec::new(),
@@ -76,6 +80,18 @@ impl Diagnostic {
     /// Returns the diagnostic with a hint, which replaces any earlier hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Returns the diagnostic with Click's messages, one per line, instead of its own message.
+    pub fn with_clicks_words(mut self, words: impl Into<Box<str>>) -> Diagnostic {
+        self.clicks_words = Some(words.into());
+        self
+    }
+
+    /// Returns the diagnostic with a message of Click that has a place of its own, or no place.
+    pub fn with_clicks_line(mut self, place: Option<Span>, words: impl Into<String>) -> Diagnostic {
+        self.clicks_lines.push((place, words.into()));
         self
     }
 

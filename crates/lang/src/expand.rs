@@ -118,8 +118,13 @@ impl<'p> Expander<'p> {
                 (_, SlotKind::Element { class, config }) => {
                     self.element(&instance, slot, class, config, &mut inner)
                 }
-                (_, SlotKind::GroupInput) => both(self.tunnel("group", false, slot.span)),
-                (_, SlotKind::GroupOutput) => both(self.tunnel("group", true, slot.span)),
+                (_, SlotKind::GroupInput | SlotKind::GroupOutput) => {
+                    // The input side is the slot before the output side, and has the name of the group.
+                    let is_output = slot.kind == SlotKind::GroupOutput;
+                    let named = template.slots.get(id - usize::from(is_output)).unwrap_or(slot);
+                    let owner = format!("'{}{}'", instance.prefix, named.name);
+                    both(self.tunnel(&owner, is_output, slot.span))
+                }
                 (_, SlotKind::Lost) => both(self.node(NodeKind::Lost)),
             };
             places.push(place);
@@ -199,10 +204,12 @@ impl<'p> Expander<'p> {
     fn config(&mut self, instance: &Instance<'p>, span: Option<Span>) -> Substituted {
         let Some(span) = span else { return Substituted::default() };
         let mut lookup = |name: &str| instance.environment.get(name);
-        params::substitute(self.sources.slice(span), span, &mut lookup).unwrap_or_else(|params::TooLong| {
-            params::too_long(span).add_to(self.diagnostics);
-            Substituted::default()
-        })
+        params::substitute_config(self.sources.slice(span), span, &mut lookup).unwrap_or_else(
+            |params::TooLong| {
+                params::too_long(span).add_to(self.diagnostics);
+                Substituted::default()
+            },
+        )
     }
 
     /// Chooses the alternative of a compound element: the first that has as many ports as the use connects,
@@ -218,7 +225,7 @@ impl<'p> Expander<'p> {
         };
         let args: Vec<String> = args::split(config).into_iter().map(|arg| arg.text).collect();
         if let [Choice::Template(id)] = choices.as_slice() {
-            return self.only_choice(*id, class_name, &args, span);
+            return self.only_choice(*id, class_name, &args, slot, span);
         }
         let mut candidates = Vec::new();
         let mut open: Vec<_> = choices.iter().rev().copied().collect();
@@ -248,11 +255,49 @@ impl<'p> Expander<'p> {
             let text = format!("candidate: {class_name}({}) [{ports}]", template.formals_text());
             error = error.with_related(template.span, text);
         }
-        error.add_to(self.diagnostics);
+        self.in_clicks_form(error, class_name, args.len(), slot, &candidates).add_to(self.diagnostics);
         ChosenClass::None
     }
 
-    fn only_choice(&mut self, id: TemplateId, class: &str, args: &[String], span: Span) -> ChosenClass {
+    /// Adds Click's messages to the error that no alternative of a compound element fits: the use with its
+    /// numbers of arguments and ports, at the end of the file, and then the alternatives.
+    fn in_clicks_form(
+        &self,
+        error: Diagnostic,
+        class: &str,
+        args: usize,
+        slot: &Slot,
+        candidates: &[&Template],
+    ) -> Diagnostic {
+        let source = self.program.templates.first().map_or(error.span.source, |file| file.span.source);
+        let end = self.sources.text(source).len();
+        let end = Some(Span { source, start: end, end });
+        let given = if args > 0 { format!("{}, ", counted(args, "argument")) } else { String::new() };
+        let ports = ports_text(slot.inputs, slot.outputs);
+        let error = error
+            .with_clicks_line(end, format!("no match for '{class}[{given}{ports}]'"))
+            .with_clicks_line(candidates.first().map(|template| template.span), "candidates are:");
+        candidates.iter().fold(error, |error, template| {
+            let kinds = template.formals.iter().map(|formal| match &formal.kind {
+                FormalKind::Positional => "<arg>",
+                FormalKind::Keyword(keyword) => keyword,
+                FormalKind::Rest => "...",
+            });
+            let kinds = args::join(kinds);
+            let kinds = if kinds.is_empty() { kinds } else { format!("({kinds})") };
+            let ports = ports_text(template.inputs, template.outputs);
+            error.with_clicks_line(Some(template.span), format!("  {class}{kinds}[{ports}]"))
+        })
+    }
+
+    fn only_choice(
+        &mut self,
+        id: TemplateId,
+        class: &str,
+        args: &[String],
+        slot: &Slot,
+        span: Span,
+    ) -> ChosenClass {
         let Some(template) = self.program.templates.get(id) else { return ChosenClass::None };
         let (values, mismatch) = params::bind(template, args);
         if let Some(mismatch) = mismatch {
@@ -262,10 +307,10 @@ impl<'p> Expander<'p> {
                 Mismatch::Missing(keyword) => format!("missing '{keyword}' parameter"),
             };
             let signature = format!("{class}({})", template.formals_text());
-            Diagnostic::error(span, format!("{what} to compound element '{signature}'"))
+            let error = Diagnostic::error(span, format!("{what} to compound element '{signature}'"))
                 .with_related(template.span, format!("'{class}' is defined here"))
-                .with_hint(format!("{} given", counted(args.len(), "argument")))
-                .add_to(self.diagnostics);
+                .with_hint(format!("{} given", counted(args.len(), "argument")));
+            self.in_clicks_form(error, class, args.len(), slot, &[template]).add_to(self.diagnostics);
         }
         ChosenClass::Compound(id, values)
     }
@@ -307,6 +352,8 @@ fn make_names_unique(elements: &mut [GraphElement], diagnostics: &mut Vec<Diagno
         if let Some(&first) = seen.get(&name) {
             Diagnostic::error(element.span, format!("redeclaration of element '{name}'"))
                 .with_related(first, format!("element '{name}' previously declared here"))
+                .with_clicks_line(Some(element.span), format!("redeclaration of element '{name}'"))
+                .with_clicks_line(Some(first), format!("'{name}' previously declared here"))
                 .with_hint("names with slashes belong to the insides of compound elements")
                 .add_to(diagnostics);
             while seen.contains_key(&element.name) {

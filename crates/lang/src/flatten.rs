@@ -15,8 +15,10 @@ use crate::scan::{self, Kind};
 pub fn flatten(graph: &Graph) -> String {
     let mut out = String::new();
     // As in Click's layout, all requirements are one statement, followed by an empty line.
-    let requirements =
-        graph.requirements.iter().map(|(kind, value)| format!("{kind} {}", args::quote(value)));
+    let requirements = graph.requirements.iter().map(|(kind, value)| match value.is_empty() {
+        true => kind.clone(),
+        false => format!("{kind} \"{}\"", args::escape(value.as_bytes())),
+    });
     statement(&mut out, "require", &args::join(requirements));
     statement(&mut out, "provide", &args::join(graph.provisions.iter().map(args::quote)));
     for element in &graph.elements {
@@ -26,7 +28,7 @@ pub fn flatten(graph: &Graph) -> String {
             false => out.push_str(&format!("{} :: {}({config});\n", element.name, element.class)),
         }
     }
-    if !graph.elements.is_empty() && !graph.connections.is_empty() {
+    if !graph.elements.is_empty() {
         out.push('\n');
     }
     let name = |index: usize| graph.elements.get(index).map_or("", |element| &element.name);

@@ -122,7 +122,12 @@ impl<'a> Lexer<'a> {
                 long =
                     line_end.filter(|&length| length > 0).map(|length| (piece.start, piece.start + length));
             }
-            if piece.kind == Kind::Plain {
+            if piece.kind == Kind::Plain && scan::starts_directive(bytes, piece.start) {
+                self.at = piece.start;
+                self.directive(findings);
+                // The line break after the directive belongs to the configuration string.
+                at = scan::line_end(self.text, piece.start);
+            } else if piece.kind == Kind::Plain {
                 match bytes.get(piece.start) {
                     Some(b'(') => depth += 1,
                     Some(b')') if depth == 0 => {
@@ -140,6 +145,7 @@ impl<'a> Lexer<'a> {
             }
             Some(piece) => {
                 let error = Diagnostic::error(self.span(piece.start, piece.start + 1), "unterminated string")
+                    .with_clicks_words("expected ')'")
                     .with_hint("close the quote, or quote the quote character if it is part of the text");
                 match long {
                     Some((start, end)) => {
@@ -149,6 +155,7 @@ impl<'a> Lexer<'a> {
                 }
             }
             None => Diagnostic::error(open, "missing ')' at the end of the configuration string")
+                .with_clicks_words("expected ')'")
                 .with_hint("every '(' needs its ')', quoted ones excepted"),
         });
         let cut =
@@ -192,18 +199,21 @@ impl<'a> Lexer<'a> {
     }
 
     fn directive(&mut self, findings: &mut Findings) {
-        let rest = self.text.get(self.at..).unwrap_or("");
-        let line = rest.split('\n').next().unwrap_or("");
-        let span = self.span(self.at, self.at + line.len());
-        self.at = (self.at + line.len() + 1).min(self.text.len());
+        let end = scan::line_end(self.text, self.at);
+        let line = self.text.get(self.at..end).unwrap_or("");
+        let span = self.span(self.at, end);
+        let is_crlf = self.text.as_bytes().get(end..end + 2) == Some(b"\r\n");
+        self.at = (end + 1 + usize::from(is_crlf)).min(self.text.len());
         let body = line.trim_start_matches('#').trim_start();
         let body = body.strip_prefix("line").unwrap_or(body).trim();
         let (number, file) = body.split_at(body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len()));
         // The C preprocessor writes flags after the file name; they are ignored.
-        let file = file.trim().strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
+        let file = file.trim();
+        let name = scan::pieces(file).next().filter(|piece| piece.kind == Kind::Double);
+        let file = name.map(|piece| unescaped(file.get(1..piece.end.saturating_sub(1)).unwrap_or("")));
         match number.parse() {
             Ok(line) => {
-                let directive = Directive { start: self.at, line, file: file.map(str::to_owned) };
+                let directive = Directive { start: self.at, line, file };
                 if findings.directives.last().is_none_or(|last| last.start < directive.start) {
                     findings.directives.push(directive);
                 }
@@ -215,6 +225,16 @@ impl<'a> Lexer<'a> {
             ),
         }
     }
+}
+
+/// Returns a file name without the backslashes that protect characters of it.
+fn unescaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name.chars();
+    while let Some(c) = rest.next() {
+        out.extend(if c == '\\' { rest.next() } else { Some(c) });
+    }
+    out
 }
 
 /// True if a character may be in an identifier: ASCII letters, digits, `_` and `@`. An identifier may also

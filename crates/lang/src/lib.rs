@@ -70,7 +70,8 @@ pub struct Options<'a> {
 }
 
 /// Parses a configuration whose main text is `source`, and adds the libraries that it requires to `sources`.
-/// Returns the graph, which is as complete as the errors allow, and the diagnostics in the order of their
+/// Returns the graph, which is as complete as the errors allow, and the diagnostics: first those of parsing
+/// and the look-up of names, then those of compound elements and their ports, each in the order of their
 /// places. If parsing and the look-up of names give more than [`MOST_FINDINGS`] diagnostics, the graph is
 /// empty. If a diagnostic is an error, the graph must not be run.
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
@@ -80,14 +81,19 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
     let start = Span { source, start: 0, end: 0 };
     let defines = check_defines(options.defines, start, &mut diagnostics);
     let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);
+    let of_text = diagnostics.len();
     let graph = match Diagnostic::is_limit_reached(&diagnostics) {
         true => Graph::default(),
         false => expand::expand(&program, sources, &defines, &mut diagnostics),
     };
     // Errors inside a compound element are found in each of its instances, but reported once.
     let mut seen = HashSet::new();
-    diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
-    diagnostics.sort_by_key(|diagnostic| diagnostic.span);
+    let mut of_graph = diagnostics.split_off(of_text.min(diagnostics.len()));
+    for found in [&mut diagnostics, &mut of_graph] {
+        found.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
+        found.sort_by_cached_key(|diagnostic| sources.reading_order(diagnostic.span));
+    }
+    diagnostics.append(&mut of_graph);
     (graph, diagnostics)
 }
 
@@ -142,7 +148,6 @@ mod tests {
         let mut sources = Sources::new();
         let main = sources.add("main", text);
         let (_, diagnostics) = parse(&mut sources, main, &Options::default());
-        assert!(diagnostics.is_sorted_by_key(|diagnostic| diagnostic.span));
         let mut unique = diagnostics.clone();
         unique.dedup();
         assert_eq!(unique, diagnostics);

@@ -1,5 +1,5 @@
-//! Replaces parameters by their values: `$name`, `${name}` and `${name-default}` in configuration strings
-//! (click(5), "Configuration parameters" and "Parameter definitions").
+//! Replaces parameters by their values: `$name`, `${name}`, `${name[index]}` and `${name-default}` in
+//! configuration strings (click(5), "Configuration parameters" and "Parameter definitions").
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -132,8 +132,8 @@ pub(crate) struct Substituted {
 
 /// Replaces the parameters in `text` by their values, which `lookup` returns. `span` is the place of the
 /// text. A parameter that has neither a value nor a default stays as it is, because scripts have variables
-/// of their own. So do parameters in single quotes and comments. Inside double quotes, a value loses its
-/// own quotes.
+/// of their own. So do parameters in single quotes and comments. Inside double quotes, the quotes of a value
+/// are escaped.
 pub(crate) fn substitute(
     text: &str,
     span: Span,
@@ -152,6 +152,27 @@ pub(crate) fn substitute(
     Ok(substitution.out)
 }
 
+/// Replaces the parameters in the configuration string `text` of a file, as [`substitute`] does, and removes
+/// line directives.
+pub(crate) fn substitute_config(
+    text: &str,
+    span: Span,
+    lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
+) -> Result<Substituted, TooLong> {
+    let mut out = Substituted::default();
+    let mut start = 0;
+    let directives = scan::directives(text);
+    for end in directives.iter().map(|line| line.start).chain([text.len()]) {
+        let place = Span { start: span.start + start, end: span.start + end, ..span };
+        let part = substitute(text.get(start..end).unwrap_or(""), place, lookup)?;
+        let at = out.text.len();
+        out.origins.extend(part.origins.into_iter().map(|origin| Origin { at: at + origin.at, ..origin }));
+        out.text.push_str(&part.text);
+        start = directives.iter().find(|line| line.start == end).map_or(end, |line| line.end);
+    }
+    Ok(out)
+}
+
 struct Substitution<'a> {
     text: &'a str,
     span: Span,
@@ -159,13 +180,6 @@ struct Substitution<'a> {
     copied: usize,
     out: Substituted,
     lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
-}
-
-/// A reference to a parameter in a text. `end` is the offset of the byte after it.
-struct Reference<'a> {
-    end: usize,
-    name: &'a str,
-    default: Option<&'a str>,
 }
 
 impl<'a> Substitution<'a> {
@@ -179,11 +193,10 @@ impl<'a> Substitution<'a> {
         while at < end {
             match text.as_bytes().get(at) {
                 Some(b'\\') if quoted => at += 2,
-                Some(b'$') => match reference(text, at) {
-                    Some(found) => {
-                        let reference_end = found.end;
-                        self.replace(at, found, quoted)?;
-                        at = reference_end;
+                Some(b'$') => match reference_end(text, at) {
+                    Some(end) => {
+                        self.replace(at, end, quoted)?;
+                        at = end;
                     }
                     None => at += 1,
                 },
@@ -193,16 +206,29 @@ impl<'a> Substitution<'a> {
         Ok(())
     }
 
-    fn replace(&mut self, start: usize, reference: Reference<'a>, quoted: bool) -> Result<(), TooLong> {
-        let value: Rc<str> = match ((self.lookup)(reference.name), reference.default) {
-            (Some(value), _) if quoted => args::escape(&args::unquote_bytes(&value)).into(),
-            (Some(value), _) => value,
-            (None, Some(default)) => default.into(),
-            (None, None) => return Ok(()),
+    /// Replaces the reference between the offsets `start` and `end`. Parameters inside its braces are
+    /// replaced first, so that a parameter can be an index. A reference without value and default remains,
+    /// with the parameters inside it replaced.
+    fn replace(&mut self, start: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
+        let text: &'a str = self.text;
+        let inside = match text.get(start + 1..end).unwrap_or("") {
+            braced if braced.starts_with('{') => braced.get(1..braced.len() - 1).unwrap_or(""),
+            name => name,
+        };
+        let has_inner = inside.contains('$');
+        let inner = match has_inner {
+            true => substitute(inside, Span::default(), self.lookup)?.text,
+            false => inside.to_owned(),
+        };
+        let value: Rc<str> = match evaluate(&inner, self.lookup) {
+            Some(value) if quoted => args::escape(value.as_bytes()).into(),
+            Some(value) => value,
+            None if has_inner => format!("${{{inner}}}").into(),
+            None => return Ok(()),
         };
         self.copy_to(start)?;
-        self.push(&value, start, reference.end, false)?;
-        self.copied = reference.end;
+        self.push(&value, start, end, false)?;
+        self.copied = end;
         Ok(())
     }
 
@@ -226,30 +252,51 @@ impl<'a> Substitution<'a> {
     }
 }
 
-/// Returns the reference whose dollar sign is at offset `at`; `None` if the dollar sign starts no
-/// reference.
-fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
-    let braced = text.as_bytes().get(at + 1) == Some(&b'{');
-    let start = at + 1 + usize::from(braced);
-    let rest = text.get(start..)?;
-    let (name, rest) = rest.split_at(parameter_length(rest.as_bytes()));
-    let end = start + name.len();
-    match rest.as_bytes().first() {
-        _ if name.is_empty() => None,
-        _ if !braced => Some(Reference { end, name, default: None }),
-        Some(b'}') => Some(Reference { end: end + 1, name, default: None }),
-        Some(b'-') => {
-            // A default contains no braces and no dollar signs.
-            let length = rest.get(1..)?.find(['}', '{', '$'])?;
-            let default = rest.get(1..1 + length)?;
-            (rest.as_bytes().get(1 + length) == Some(&b'}')).then_some(Reference {
-                end: end + length + 2,
-                name,
-                default: Some(default),
-            })
-        }
-        _ => None,
+/// Returns the offset after the reference, `$name` or `${...}`, whose dollar sign is at offset `at`; `None`
+/// if the dollar sign starts no reference. Braces end at the first closing brace.
+fn reference_end(text: &str, at: usize) -> Option<usize> {
+    let rest = text.get(at + 1..)?;
+    match rest.starts_with('{') {
+        true => rest.find('}').map(|length| at + 1 + length + 1),
+        false => Some(parameter_length(rest.as_bytes())).filter(|&length| length > 0).map(|n| at + 1 + n),
     }
+}
+
+/// Returns the value of a reference, of which `inside` is the text in its braces: `name`, `name[index]`, or
+/// one of them with a default, `name-default`. An index, from 0, chooses one of the words of the value;
+/// beyond the last word the value is empty. `None` if the parameter has no value and there is no default.
+fn evaluate(inside: &str, lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>) -> Option<Rc<str>> {
+    let inside = inside.trim_start();
+    let (name, rest) = inside.split_at(parameter_length(inside.as_bytes()));
+    let mut rest = rest.trim_start();
+    let mut index = None;
+    if let Some((number, after)) = rest.strip_prefix('[').and_then(|text| text.split_once(']'))
+        && let Some(number) = parse_index(number.trim_start())
+    {
+        (index, rest) = (number, after.trim_start());
+    }
+    match (lookup(name), index) {
+        (Some(value), None) => Some(value),
+        (Some(value), Some(index)) => {
+            let word = args::split_spaces(&value).into_iter().nth(index);
+            Some(word.map_or_else(|| "".into(), |word| word.text.into()))
+        }
+        (None, _) => rest.strip_prefix('-').map(Rc::from),
+    }
+}
+
+/// Parses an index: decimal, hexadecimal with `0x`, or octal with `0`. The index is `None` for a negative
+/// number, which chooses no word. Returns `None` if the text is no number.
+fn parse_index(text: &str) -> Option<Option<usize>> {
+    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let (digits, radix) = match (digits.strip_prefix("0x"), digits.strip_prefix('0')) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(octal)) if !octal.is_empty() => (octal, 8),
+        _ => (digits, 10),
+    };
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = usize::from_str_radix(digits, radix).ok().filter(|_| are_digits)?;
+    Some(Some(number).filter(|_| !is_negative))
 }
 
 /// Returns the names of the parameters that occur in a text outside of single quotes and comments.
@@ -368,6 +415,7 @@ mod tests {
         let mut lookup = |name: &str| match name {
             "a" => Some(Rc::from("1")),
             "q" => Some(Rc::from("\"x y\"")),
+            "w" => Some(Rc::from("one \"t wo\" three")),
             _ => None,
         };
         substitute(text, Span::default(), &mut lookup).map_or("too long".to_owned(), |out| out.text)
@@ -379,11 +427,19 @@ mod tests {
         assert_eq!(run("'$a' \"$a\" /* $a */ \\<$a> // $a\n$a"), "'$a' \"1\" /* $a */ \\<1> // $a\n1");
         assert_eq!(run("${b-'}'} $a"), "''} 1", "a default ends at the first brace");
         assert_eq!(run("${b-} $a"), " 1");
+        assert_eq!(run("${b-$a} ${b-${c-d}} ${b$a}"), "1 ${c-d} ${b1}", "what is inside is replaced first");
     }
 
     #[test]
-    fn values_lose_their_quotes_inside_quotes() {
-        assert_eq!(run("$q \"$q\" \"\\$q\""), "\"x y\" \"x y\" \"\\$q\"");
+    fn indexes_choose_words() {
+        assert_eq!(run("${w[0]} ${w[$a]} ${ w [ 2] } ${w[3]}."), "one \"t wo\" three .");
+        assert_eq!(run("\"${w[0]}\" ${w[0]-x} ${b[0]-x} ${b[0]}"), "\"one\" one x ${b[0]}");
+        assert_eq!(run("${a[-1]} ${a[x]} ${a[]} ${a[0x0]} ${a[00]}"), "1 1 1 1 1");
+    }
+
+    #[test]
+    fn values_keep_their_quotes_inside_quotes() {
+        assert_eq!(run("$q \"$q\" \"\\$q\""), r#""x y" "\"x y\"" "\$q""#);
     }
 
     #[test]

@@ -196,10 +196,15 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
 
     fn near(&self) -> Diagnostic {
         match self.token.kind {
-            TokenKind::End => Diagnostic::error(self.token.span, "syntax error near end of file"),
+            TokenKind::End => Diagnostic::error(self.token.span, "syntax error near end of file")
+                .with_clicks_words("syntax error near ''"),
             _ => {
-                let near = format!("syntax error near '{}'", self.text_of(self.token.span));
-                let error = Diagnostic::error(self.token.span, near);
+                let text = self.text_of(self.token.span);
+                let mut error = Diagnostic::error(self.token.span, format!("syntax error near '{text}'"));
+                if self.token.kind == TokenKind::Variable {
+                    error = error
+                        .with_clicks_words(format!("syntax error near '{}'", text.trim_start_matches('$')));
+                }
                 match self.is_near_arrow() {
                     true => error.with_hint("a connection is written '->', without blanks in it"),
                     false => error,
@@ -304,11 +309,12 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         self.advance();
         let Some(name) = self.identifier() else {
             let error = self.near().with_hint("'elementclass' needs a name: elementclass NAME { ... }");
-            self.error(error);
+            let words = format!("expected element type name\n{}", error.in_clicks_words());
+            self.error(error.with_clicks_words(words));
             return None;
         };
         let hint = "write: elementclass NAME { ... }, or elementclass NAME CLASS";
-        let class = self.class(hint)?;
+        let class = self.class(hint, None)?;
         statements.push(Statement::Class { name, class });
         Some(())
     }
@@ -317,7 +323,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         let span = self.advance().span;
         let Some(config) = self.config() else {
             let error = self.near().with_hint(format!("'{keyword}' needs its arguments in parentheses"));
-            self.error(error);
+            self.error(error.with_clicks_words("expected '('"));
             return None;
         };
         match keyword {
@@ -335,11 +341,15 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             let span =
                 Span { start: config.start + arg.range.start, end: config.start + arg.range.end, ..config };
             match words.as_slice() {
+                [] => {}
                 [kind, name] if kind == "library" => self.require_library(span, name, statements),
+                [kind] if kind == "compact_config" => {
+                    statements.push(Statement::Require(kind.clone(), String::new()));
+                }
                 [name] => statements.push(Statement::Require("package".to_owned(), name.clone())),
                 [kind, value] => statements.push(Statement::Require(kind.clone(), value.clone())),
                 _ => self.error(
-                    Diagnostic::error(span.to(keyword), "bad requirement")
+                    Diagnostic::error(span.to(keyword), "syntax error at requirement")
                         .with_hint("write: require(package NAME) or require(library FILE)"),
                 ),
             }
@@ -349,7 +359,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn require_library(&mut self, span: Span, name: &str, statements: &mut Vec<Statement>) {
         if self.brackets > 0 {
             self.error(
-                Diagnostic::error(span, "'require(library)' used inside a compound element or group")
+                Diagnostic::error(span, "'require library' must be used at file scope")
                     .with_hint("move it to the top of the file"),
             );
             return;
@@ -361,7 +371,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             None | Some(Err(_)) => {
                 let mut error = Diagnostic::error(span, format!("cannot find library '{name}'"));
                 error.hint = found.and_then(Result::err);
-                self.error(error);
+                self.error(error.with_clicks_words(format!("library '{name}' not found in CLICKPATH/conf")));
                 return;
             }
         };
@@ -385,7 +395,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             return;
         }
         self.libraries.read.insert(library.file.clone());
-        let id = self.libraries.sources.add(library.name, library.text);
+        let id = self.libraries.sources.add_library(library.name, library.text, span);
         let diagnostics = &mut self.findings.diagnostics;
         let body = parse_source(self.libraries, (id, library.file), self.depth + 1, diagnostics);
         statements.extend(body.statements);
@@ -459,16 +469,26 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         if self.starts_element() {
             elements.push(self.element()?);
             while self.accept(',') {
-                if !self.starts_element() {
-                    let error = self.near().with_hint("an element must follow the ','");
-                    self.error(error);
-                    return None;
+                match self.starts_element() {
+                    true => elements.push(self.element()?),
+                    false => self.skip_after_comma(),
                 }
-                elements.push(self.element()?);
             }
         }
         let span = if elements.is_empty() { Span { end: start.start, ..start } } else { start.to(self.last) };
-        Some(ElementList { elements, span })
+        Some(ElementList { elements, span, next: self.token.span })
+    }
+
+    /// Skips the token after a comma that no element follows. Click ignores such a comma together with the
+    /// token after it, so that `a, -> b` makes no connection.
+    fn skip_after_comma(&mut self) {
+        if matches!(self.token.kind, TokenKind::End | TokenKind::Char(';' | ')' | '}') | TokenKind::Bars) {
+            return;
+        }
+        let text = self.text_of(self.token.span);
+        let message = format!("no element follows the ','; the '{text}' after it is ignored");
+        self.error(Diagnostic::warning(self.token.span, message).with_clicks_words(""));
+        self.advance();
     }
 
     fn starts_element(&self) -> bool {
@@ -481,7 +501,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
 
     fn element(&mut self) -> Option<ElementSyntax> {
         let start = self.token.span;
-        let left = self.ports()?;
+        let left = self.ports();
         let node = match self.token.kind {
             TokenKind::Identifier if self.keyword().is_none() => self.name()?,
             TokenKind::Char('{') => {
@@ -491,7 +511,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             TokenKind::Char('(') => self.group()?,
             _ => Node::Missing,
         };
-        let right = if matches!(node, Node::Missing) { None } else { self.ports()? };
+        let right = if matches!(node, Node::Missing) { None } else { self.ports() };
         Some(ElementSyntax { left, node, right, span: start.to(self.last) })
     }
 
@@ -501,7 +521,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             return Some(Node::Name { name, config: self.config() });
         }
         self.advance();
-        let class = self.class("an element class must follow '::'")?;
+        let class = self.class("an element class must follow '::'", Some(name))?;
         Some(Node::Declaration { name: Some(name), class, config: self.config() })
     }
 
@@ -511,58 +531,94 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         if !self.accept(')') {
             let error =
                 self.near().with_related(open, "the group starts here").with_hint("close it with ')'");
-            self.error(error);
+            self.error(error.with_clicks_words("expected ')'"));
         }
         Some(Node::Group(body))
     }
 
-    /// Parses a port list, such as `[1, 3-5]`, if there is one. Returns `Some(None)` without a list, and
-    /// `None` after an error of syntax.
-    fn ports(&mut self) -> Option<Option<Ports>> {
+    /// Parses a port list, such as `[1, 3-5]`, if there is one. `[]`, and a dash at the end as in `[1-]`, add
+    /// as many ports as the connection needs. After an error the list has the ports ahead of it; without any,
+    /// there is no list.
+    fn ports(&mut self) -> Option<Ports> {
         if !self.is('[') {
-            return Some(None);
+            return None;
         }
         let open = self.advance().span;
-        let mut ranges = Vec::new();
+        let mut ports = Ports { ranges: Vec::new(), expands: false, span: open };
+        let mut is_range = false;
         loop {
-            let first = self.port_number()?;
-            let last = if self.accept('-') { self.port_number()? } else { first };
-            if last < first {
-                let span = open.to(self.last);
-                self.error(
-                    Diagnostic::error(span, format!("bad port range {first}-{last}"))
-                        .with_hint("the lower port comes first"),
-                );
+            match self.token.kind {
+                TokenKind::Identifier => self.port(&mut ports, is_range, open),
+                TokenKind::Char(']') => {
+                    ports.expands = true;
+                    self.advance();
+                    break;
+                }
+                _ => {
+                    self.port_error("expected port number", "a port number belongs here");
+                    break;
+                }
             }
-            ranges.push((first, last));
-            if !self.accept(',') {
-                break;
+            match self.token.kind {
+                TokenKind::Char(']') => {
+                    self.advance();
+                    break;
+                }
+                TokenKind::Char('-') if !is_range => {
+                    self.advance();
+                    is_range = true;
+                }
+                TokenKind::Char(',') => {
+                    self.advance();
+                    is_range = false;
+                }
+                _ => self
+                    .port_error("expected ','", "separate port numbers by ',', and close the list with ']'"),
             }
         }
-        if !self.accept(']') {
-            let error = self.near().with_hint("close the port list with ']'");
-            self.error(error);
-            return None;
+        if ports.ranges.is_empty() && ports.expands {
+            ports.ranges.push((0, 0));
         }
-        Some(Some(Ports { ranges, span: open.to(self.last) }))
+        ports.span = open.to(self.last);
+        Some(ports).filter(|ports| !ports.ranges.is_empty())
     }
 
-    fn port_number(&mut self) -> Option<usize> {
+    fn port_error(&mut self, what: &str, hint: &str) {
+        self.error(Diagnostic::error(self.token.span, format!("syntax error: {what}")).with_hint(hint));
+    }
+
+    /// Parses a port number and adds it to `ports`: as the end of the last range if `is_range`, otherwise as
+    /// a range of its own. `open` is the place of the bracket that opens the port list.
+    fn port(&mut self, ports: &mut Ports, is_range: bool, open: Span) {
+        let port = self.port_number();
+        match ports.ranges.last_mut() {
+            Some((first, last)) if is_range && *first <= port => *last = port,
+            Some(&mut (first, _)) if is_range => {
+                let message = format!("bad port range {first}-{port}");
+                let span = open.to(self.last);
+                self.error(Diagnostic::error(span, message).with_hint("the lower port comes first"));
+            }
+            _ => ports.ranges.push((port, port)),
+        }
+    }
+
+    /// Parses an identifier as a port number; after an error, the number is 0.
+    fn port_number(&mut self) -> usize {
         let digits = self.text_of(self.token.span);
-        if self.token.kind != TokenKind::Identifier || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            let error = self.near().with_hint("a port number belongs here");
-            self.error(error);
-            return None;
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.port_error("port number should be integer", "a port number belongs here");
+            self.advance();
+            return 0;
         }
         let span = self.advance().span;
         match digits.parse() {
-            Ok(port) if port <= MAX_PORT => Some(port),
+            Ok(port) if port <= MAX_PORT => port,
             _ => {
                 self.error(
                     Diagnostic::error(span, format!("port number {digits} too large"))
                         .with_hint(format!("ports go up to {MAX_PORT}")),
                 );
-                Some(0)
+                0
             }
         }
     }
@@ -582,14 +638,20 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
 
     // Functions for classes.
 
-    fn class(&mut self, hint: &str) -> Option<ClassSyntax> {
+    /// Parses a class. `declared` is the name of the element whose declaration needs it.
+    fn class(&mut self, hint: &str, declared: Option<Span>) -> Option<ClassSyntax> {
         match self.token.kind {
             TokenKind::Identifier if self.keyword().is_none() => {
                 Some(ClassSyntax::Named(self.advance().span))
             }
             TokenKind::Char('{') => self.compound(),
             _ => {
-                let error = self.near().with_hint(hint);
+                let mut error = self.near().with_hint(hint);
+                if let Some(name) = declared {
+                    let name = self.text_of(name);
+                    let words = "missing element type in declaration";
+                    error = error.with_clicks_words(format!("{words}\nunknown element class '{name}'"));
+                }
                 self.error(error);
                 None
             }
@@ -610,7 +672,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             let error = self
                 .near()
                 .with_related(open, "the compound element starts here")
-                .with_hint("close it with '}'");
+                .with_hint("close it with '}'")
+                .with_clicks_words("expected '}'");
             self.error(error);
         }
         Some(ClassSyntax::Compound(alternatives))
@@ -622,7 +685,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             self.advance();
             if !self.at_end(Place::Compound) {
                 let error = self.near().with_hint("'...' must be alone between '||' and '}'");
-                self.error(error);
+                self.error(error.with_clicks_words("'...' should occur last, after one or more compounds"));
                 self.recover(Place::Compound);
                 self.body(Place::Compound);
             }
@@ -713,7 +776,7 @@ mod tests {
                 "syntax error near ']'",
                 "syntax error near ';'",
                 "syntax error near ','",
-                "syntax error near 'x'",
+                "syntax error: port number should be integer",
                 "syntax error near ';'",
                 "syntax error near '|'",
             ]
@@ -745,6 +808,9 @@ mod tests {
         assert_eq!(errors("a [65536] -> b"), ["port number 65536 too large"]);
         assert_eq!(errors("a [99999999999999999999] -> b"), ["port number 99999999999999999999 too large"]);
         assert_eq!(errors("a [3-1] -> b"), ["bad port range 3-1"]);
-        assert_eq!(errors("a [] -> b"), ["syntax error near ']'"]);
+        assert_eq!(errors("a [] -> [1-] b"), [""; 0]);
+        let expected = ["syntax error: port number should be integer", "syntax error: expected ','"];
+        assert_eq!(errors("a [x, 1 2] -> b"), expected);
+        assert_eq!(errors("a [;] -> b"), ["syntax error: expected port number", "syntax error near ']'"]);
     }
 }

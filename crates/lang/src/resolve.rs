@@ -80,6 +80,8 @@ struct Scope<'s> {
     names: HashMap<String, SlotId>,
     /// The elements that are declared anywhere in this scope, each with the place of its first declaration.
     declared: HashMap<&'s str, Span>,
+    /// The names of undeclared elements that have been reported.
+    undeclared: HashSet<&'s str>,
     /// The anonymous elements. They get their names at the end of the scope, when all other names are
     /// known.
     anonymous: Vec<SlotId>,
@@ -115,6 +117,7 @@ impl<'s> Resolver<'s, '_> {
             template,
             names: HashMap::new(),
             declared: HashMap::new(),
+            undeclared: HashSet::new(),
             anonymous: Vec::new(),
             pseudo: Vec::new(),
         };
@@ -169,6 +172,7 @@ impl<'s> Resolver<'s, '_> {
     // Functions for parameters.
 
     fn formals(&mut self, scope: &mut Scope<'s>, formals: &[syntax::Formal]) {
+        const ORDER: &str = "The correct order is '[positional], [keywords], [__REST__]'.";
         let mut names = HashSet::new();
         let mut keywords = HashSet::new();
         let mut rank = 0;
@@ -203,7 +207,8 @@ impl<'s> Resolver<'s, '_> {
                 ordered = false;
                 self.error(
                     Diagnostic::error(formal.name, "compound element parameters out of order")
-                        .with_hint("the correct order is '[positional], [keywords], [__REST__]'"),
+                        .with_clicks_words(format!("compound element parameters out of order\n({ORDER})"))
+                        .with_hint(ORDER),
                 );
             }
             rank = rank.max(next);
@@ -245,7 +250,7 @@ impl<'s> Resolver<'s, '_> {
 
     fn bad_define(&mut self, span: Span) {
         self.error(
-            Diagnostic::error(span, "bad argument to 'define'")
+            Diagnostic::error(span, "bad 'define' declaration: not a variable")
                 .with_hint("write: define($NAME VALUE, $NAME VALUE)"),
         );
     }
@@ -259,6 +264,14 @@ impl<'s> Resolver<'s, '_> {
         let class = match class {
             ClassSyntax::Named(span) => self.named_class(scope, *span),
             ClassSyntax::Compound(alternatives) => {
+                let extends = |alternative: &Alternative| matches!(alternative, Alternative::Ellipsis(_));
+                if earlier.is_none()
+                    && self.is_primitive(text) == Some(false)
+                    && alternatives.iter().any(extends)
+                {
+                    let message = format!("cannot extend unknown element class '{text}'");
+                    self.error(Diagnostic { is_unknown_class: true, ..Diagnostic::error(name, message) });
+                }
                 let earlier = earlier.unwrap_or_else(|| self.intern(text));
                 self.open.push((text, name));
                 let class = self.compound(scope, text, Some(earlier), alternatives);
@@ -370,7 +383,7 @@ impl<'s> Resolver<'s, '_> {
         let name = self.text(span);
         if name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
             self.error(
-                Diagnostic::error(span, format!("bad name '{name}'"))
+                Diagnostic::error(span, format!("element name '{name}' has all-digit component"))
                     .with_hint("no part of a name between slashes may be a number"),
             );
         }

@@ -3,6 +3,8 @@
 //! The lexer, the splitting of arguments and the substitution of parameters all use these pieces, so that
 //! they agree on what is quoted.
 
+use std::ops::Range;
+
 /// The kinds of pieces of a configuration string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -37,6 +39,34 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
         at = piece.end;
         Some(piece)
     })
+}
+
+/// Returns the line directives of a configuration string, each without its end of line. A directive is a line
+/// that starts with `#`, outside of quotes and comments.
+pub(crate) fn directives(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    if !text.contains('#') {
+        return found;
+    }
+    let mut at = 0;
+    while let Some(piece) = piece_at(text.as_bytes(), at) {
+        at = piece.end;
+        if piece.kind == Kind::Plain && starts_directive(text.as_bytes(), piece.start) {
+            at = line_end(text, piece.start);
+            found.push(piece.start..at);
+        }
+    }
+    found
+}
+
+/// True if the byte at offset `at` is a `#` at the start of a line.
+pub(crate) fn starts_directive(text: &[u8], at: usize) -> bool {
+    text.get(at) == Some(&b'#') && at > 0 && matches!(text.get(at - 1), Some(b'\n' | b'\r'))
+}
+
+/// Returns the offset of the line break after `at`, or the length of the text.
+pub(crate) fn line_end(text: &str, at: usize) -> usize {
+    find(text.as_bytes(), at, |byte| byte == b'\n' || byte == b'\r').unwrap_or(text.len())
 }
 
 /// Returns the piece that starts at offset `at`, which must be the start of a piece; `None` at the end of

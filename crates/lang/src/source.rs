@@ -66,6 +66,8 @@ struct Source {
     /// The offset of the first byte of each line.
     lines: Vec<usize>,
     directives: Vec<Directive>,
+    /// The place that requires the text, if it is a library.
+    required_at: Option<Span>,
 }
 
 impl Sources {
@@ -78,8 +80,29 @@ impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceId {
         let text = text.into();
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        self.texts.push(Source { name: name.into(), text, lines, directives: Vec::new() });
+        self.texts.push(Source { name: name.into(), text, lines, directives: Vec::new(), required_at: None });
         SourceId(self.texts.len() - 1)
+    }
+
+    /// Adds the text of a library, which is required at `place`, and returns its id.
+    pub(crate) fn add_library(&mut self, name: String, text: String, place: Span) -> SourceId {
+        let id = self.add(name, text);
+        if let Some(source) = self.texts.last_mut() {
+            source.required_at = Some(place);
+        }
+        id
+    }
+
+    /// Returns a key by which spans can be sorted in the order in which the texts are read: the text of a
+    /// library is read where it is required.
+    pub(crate) fn reading_order(&self, span: Span) -> Vec<Span> {
+        let mut places = vec![span];
+        let place = |span: Span| self.texts.get(span.source.0).and_then(|source| source.required_at);
+        while let Some(outer) = places.last().and_then(|&span| place(span)) {
+            places.push(outer);
+        }
+        places.reverse();
+        places
     }
 
     /// Returns the ids of all texts, in the order in which they were added.
@@ -117,6 +140,8 @@ impl Sources {
             directive.line.saturating_add(index - source.line_index(directive.start))
         });
         let file = passed.iter().rev().find_map(|directive| directive.file.as_ref());
+        // An empty name stands for the text itself.
+        let file = file.filter(|file| !file.is_empty());
         Location { file: file.unwrap_or(&source.name).clone(), line, column }
     }
 

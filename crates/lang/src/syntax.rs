@@ -46,6 +46,8 @@ pub(crate) struct Arrow {
 pub(crate) struct ElementList {
     pub(crate) elements: Vec<ElementSyntax>,
     pub(crate) span: Span,
+    /// The place of the token after the list.
+    pub(crate) next: Span,
 }
 
 /// An element in a chain, with the port lists written on its left and on its right.
@@ -62,6 +64,8 @@ pub(crate) struct ElementSyntax {
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) ranges: Vec<(usize, usize)>,
+    /// True if further ports follow the last range, as many as the connection needs: `[1-]` or `[]`.
+    pub(crate) expands: bool,
     pub(crate) span: Span,
 }
 

@@ -27,8 +27,7 @@ pub(crate) enum NodeKind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
-    /// The group or compound element to which the pseudoelement belongs, as errors name it: `group`, or
-    /// `'name'`.
+    /// The name of the group or compound element to which the pseudoelement belongs, in quotes.
     pub(crate) owner: String,
     /// True for the pseudoelement `output`, false for `input`.
     pub(crate) is_output: bool,
@@ -151,6 +150,7 @@ fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnost
         let (outside, inside) = if *is_output { (sides.1, sides.0) } else { *sides };
         let finding = match (outside, inside) {
             (Some(used), None) => Diagnostic::error(used, format!("{owner} has no {side} {number}"))
+                .with_clicks_line(Some(*span), format!("{owner} has no {side} {number}"))
                 .with_related(*span, format!("{owner} is here"))
                 .with_hint(format!("connect '{side} [{number}]' inside it, or use another port")),
             (None, Some(_)) => Diagnostic::error(*span, format!("{owner} {side} {number} unused"))

@@ -6,7 +6,7 @@ use crate::connect::{self, End, EndPorts};
 use crate::diagnostic::Diagnostic;
 use crate::program::*;
 use crate::source::Span;
-use crate::syntax::{Arrow, Chain, ElementList, Node};
+use crate::syntax::{Arrow, Chain, ElementList, ElementSyntax, Node};
 
 impl<'s> Resolver<'s, '_> {
     /// Looks up the elements of a chain and adds the links (connections) between them to the template of the
@@ -38,7 +38,7 @@ impl<'s> Resolver<'s, '_> {
                 let span = if list.elements.is_empty() { span.to(arrow.span) } else { span };
                 let links = &mut scope.template.links;
                 let (links_before, room) = (links.len(), MAX_CONNECTIONS.saturating_sub(self.link_count));
-                if let Err(error) = connect::connect(&from, &to, arrow, span, room, links) {
+                for error in connect::connect(&from, &to, arrow, span, room, links) {
                     error.add_to(self.diagnostics);
                 }
                 self.link_count += links.len() - links_before;
@@ -48,22 +48,23 @@ impl<'s> Resolver<'s, '_> {
     }
 
     /// In a statement `a, b :: Class` without arrow, declares `a` with the class of `b`, too. The language
-    /// gives this meaning only to statements without arrows.
+    /// gives this meaning only to statements without arrows and ports, of which the last element alone is
+    /// declared.
     fn share_declaration(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
-        let Some(list) = chain.lists.first() else { return };
-        let mut bare = Vec::new();
-        for element in &list.elements {
-            match &element.node {
-                Node::Name { name, config: None } if element.left.is_none() && element.right.is_none() => {
-                    bare.push((*name, element.span));
-                }
-                Node::Declaration { name: Some(_), class, config } => {
-                    for (name, span) in bare.drain(..) {
-                        let class = self.class(scope, class);
-                        self.declare(scope, name, class, *config, span);
-                    }
-                }
-                _ => bare.clear(),
+        let Some((last, others)) = chain.lists.first().and_then(|list| list.elements.split_last()) else {
+            return;
+        };
+        let Node::Declaration { name: Some(_), class, config } = &last.node else { return };
+        let bare = |element: &ElementSyntax| match &element.node {
+            Node::Name { name, config: None } => Some((*name, element.span)),
+            _ => None,
+        };
+        let has_ports = |element: &ElementSyntax| element.left.is_some() || element.right.is_some();
+        let Some(names) = others.iter().map(bare).collect::<Option<Vec<_>>>() else { return };
+        if !others.iter().chain([last]).any(has_ports) {
+            for (name, span) in names {
+                let class = self.class(scope, class);
+                self.declare(scope, name, class, *config, span);
             }
         }
     }
@@ -78,13 +79,12 @@ impl<'s> Resolver<'s, '_> {
     ) -> Vec<Resolved> {
         if list.elements.is_empty() {
             let span = arrow.map_or(list.span, |arrow| arrow.span);
-            return vec![self.missing(scope, span, is_first, is_last)];
+            return vec![self.missing(scope, span, list.next, is_first, is_last)];
         }
         let mut out = Vec::with_capacity(list.elements.len());
         for element in &list.elements {
-            let is_missing = matches!(element.node, Node::Missing);
             let resolved = match &element.node {
-                Node::Missing => self.missing(scope, element.span, is_first, is_last),
+                Node::Missing => self.missing(scope, element.span, list.next, is_first, is_last),
                 Node::Name { name, config } => self.name(scope, *name, *config, element.span),
                 Node::Declaration { name, class, config } => {
                     let class = self.class(scope, class);
@@ -95,26 +95,36 @@ impl<'s> Resolver<'s, '_> {
                 }
                 Node::Group(body) => self.group(scope, body, element.span),
             };
-            if let (true, false, Some(ports)) = (is_first, is_missing, &element.left) {
-                self.error(
-                    Diagnostic::error(ports.span, "input ports useless at start of chain")
-                        .with_hint("write output ports after the element"),
-                );
-            }
-            if let (true, Some(ports)) = (is_last, &element.right) {
-                self.error(
-                    Diagnostic::error(ports.span, "output ports useless at end of chain")
-                        .with_hint("write input ports before the element"),
-                );
-            }
             out.push(resolved);
+        }
+        let is_there = |element: &&ElementSyntax| !matches!(element.node, Node::Missing);
+        let mut present = list.elements.iter().filter(is_there);
+        if is_first && let Some(ports) = present.clone().find_map(|element| element.left.as_ref()) {
+            self.error(
+                Diagnostic::error(ports.span, "input ports ignored at start of chain")
+                    .with_hint("write output ports after the element"),
+            );
+        }
+        if is_last && let Some(ports) = present.find_map(|element| element.right.as_ref()) {
+            self.error(
+                Diagnostic::error(ports.span, "output ports ignored at end of chain")
+                    .with_hint("write input ports before the element"),
+            );
         }
         out
     }
 
     /// Returns the pseudoelement where no element is written: `input` at the start of a chain, or `output`
     /// at its end. At any other place, and outside of compound elements and groups, this is an error.
-    fn missing(&mut self, scope: &mut Scope<'s>, span: Span, is_first: bool, is_last: bool) -> Resolved {
+    /// `next` is the place of the token after the list of elements.
+    fn missing(
+        &mut self,
+        scope: &mut Scope<'s>,
+        span: Span,
+        next: Span,
+        is_first: bool,
+        is_last: bool,
+    ) -> Resolved {
         match scope.pseudo.last() {
             Some(&(input, _)) if is_first && !is_last => Resolved::of(input),
             Some(&(_, output)) if is_last && !is_first => Resolved::of(output),
@@ -123,8 +133,13 @@ impl<'s> Resolver<'s, '_> {
                     Some(_) => "an element may be left out only at the start and the end of a chain",
                     None => "an element must stand on both sides of an arrow",
                 };
-                let near = self.text(span);
-                self.error(Diagnostic::error(span, format!("syntax error near '{near}'")).with_hint(hint));
+                let (near, next) = (self.text(span), self.text(next));
+                let stranded = if near.starts_with('[') { "stranded port ignored\n" } else { "" };
+                self.error(
+                    Diagnostic::error(span, format!("syntax error near '{near}'"))
+                        .with_clicks_words(format!("{stranded}syntax error near '{next}'"))
+                        .with_hint(hint),
+                );
                 Resolved::of(scope.slot("", SlotKind::Lost, span))
             }
         }
@@ -157,8 +172,8 @@ fn ends<'a>(resolved: &[Resolved], list: &'a ElementList, side: Side, is_first: 
         };
         let ports = match (listed, group) {
             (Some(ports), _) => EndPorts::Listed(ports),
-            (None, Some(count)) => EndPorts::Group(count),
-            (None, None) => EndPorts::Unlisted,
+            (None, Some(count)) if count > 0 => EndPorts::Group(count),
+            (None, _) => EndPorts::Unlisted,
         };
         End { slot, ports }
     };

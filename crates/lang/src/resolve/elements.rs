@@ -44,6 +44,8 @@ impl<'s> Resolver<'s, '_> {
             self.error(
                 Diagnostic::error(name, format!("redeclaration of element '{text}'"))
                     .with_related(first, format!("element '{text}' previously declared here"))
+                    .with_clicks_line(Some(name), format!("redeclaration of element '{text}'"))
+                    .with_clicks_line(Some(first), format!("element '{text}' previously declared here"))
                     .with_hint("give one of the two another name"),
             );
             return slot;
@@ -98,6 +100,7 @@ impl<'s> Resolver<'s, '_> {
                         config,
                         format!("configuration string for element '{text}' outside its declaration"),
                     )
+                    .with_clicks_words("configuration string ignored on element reference")
                     .with_hint(format!("give it where '{text}' is declared")),
                 );
             }
@@ -112,6 +115,10 @@ impl<'s> Resolver<'s, '_> {
             // taken for an element. By convention, class names start with a capital letter.
             None => config.is_some() || !text.starts_with(|c: char| c.is_lowercase()),
         };
+        // As in Click, an undeclared element is reported at its first use only.
+        if scope.undeclared.contains(text) {
+            return Resolved::of(scope.slot(text, SlotKind::Lost, span));
+        }
         let later = scope.declared.get(text).copied().filter(|_| config.is_none());
         if is_class && later.is_none() {
             let class = self.named_class(scope, name);
@@ -131,13 +138,17 @@ impl<'s> Resolver<'s, '_> {
             error.hint = Some(self.suggest(scope, text, true).unwrap_or(declare));
         }
         self.error(error);
+        scope.undeclared.insert(text);
         Resolved::of(scope.slot(text, SlotKind::Lost, span))
     }
 
     /// Adds the group `( ... )`. Names in its body belong to the enclosing scope.
     pub(super) fn group(&mut self, scope: &mut Scope<'s>, body: &Body, span: Span) -> Resolved {
-        let input = scope.slot("group", SlotKind::GroupInput, span);
-        let output = scope.slot("group", SlotKind::GroupOutput, span);
+        // Click's numbers of anonymous elements count a group as three, and name the group itself.
+        let input = scope.slot("", SlotKind::GroupInput, span);
+        let output = scope.slot("", SlotKind::GroupOutput, span);
+        scope.slot("", SlotKind::Lost, span);
+        scope.anonymous.push(input);
         let first_link = scope.template.links.len();
         scope.pseudo.push((input, output));
         self.statements(scope, body);
@@ -149,7 +160,7 @@ impl<'s> Resolver<'s, '_> {
     /// Returns the numbers of input and output ports of a group or, if `compound` is its name, of a compound
     /// element. The numbers are one more than the highest ports of `input` and `output` that links use, or 0;
     /// only links from index `first_link` on are examined. Gaps between used ports, and links in the wrong
-    /// direction, are errors.
+    /// direction, are errors. `span` is the place of the group or compound element.
     pub(super) fn group_ports(
         &mut self,
         scope: &Scope<'s>,
@@ -158,7 +169,9 @@ impl<'s> Resolver<'s, '_> {
         compound: Option<&str>,
         span: Span,
     ) -> (usize, usize) {
-        let subject = compound.map_or("group".to_owned(), |name| format!("compound element '{name}'"));
+        let subject = compound.unwrap_or("<anonymous group>");
+        // Click names the start of a compound element, and the end of a group.
+        let place = if compound.is_some() { span } else { Span { start: span.end, ..span } };
         let links = scope.template.links.get(first_link..).unwrap_or_default();
         let (mut inputs, mut outputs) = (BTreeSet::new(), BTreeSet::new());
         let (mut into_input, mut out_of_output) = (None, None);
@@ -176,18 +189,19 @@ impl<'s> Resolver<'s, '_> {
                 out_of_output.get_or_insert(link.span);
             }
         }
-        for (misused, pseudo, side) in [(into_input, "input", "output"), (out_of_output, "output", "input")] {
+        let sides = [("input", "output", into_input, &inputs), ("output", "input", out_of_output, &outputs)];
+        for (side, other, misused, ports) in sides {
             if let Some(misused) = misused {
-                let message = format!("{subject} pseudoelement '{pseudo}' may only be used as {side}");
-                self.error(Diagnostic::error(misused, message));
+                let message = format!("'{subject}' pseudoelement '{side}' may only be used as {other}");
+                self.error(Diagnostic::error(misused, &message).with_clicks_line(Some(place), message));
             }
-        }
-        for (side, ports) in [("input", &inputs), ("output", &outputs)] {
             let highest = ports.last().copied().unwrap_or(0);
-            if let Some(unused) = (0..highest).find(|port| !ports.contains(port)) {
+            for missing in (0..highest).filter(|port| !ports.contains(port)) {
+                let message = format!("'{subject}' {side} {missing} missing");
                 self.error(
-                    Diagnostic::error(span, format!("{subject} {side} {unused} unused"))
-                        .with_hint(format!("{side} {highest} is used, so all below it must be too")),
+                    Diagnostic::error(span, &message)
+                        .with_hint(format!("{side} {highest} is used, so all below it must be too"))
+                        .with_clicks_line(Some(place), message),
                 );
             }
         }

@@ -5,7 +5,9 @@ a :: A;
 a :: A; # not a directive
 # 1 "third.click" 2 3
 a :: A; x(
-# 55 "no directive in a configuration string"
-);
+# 55 "inside a configuration string"
+1,
+# 60
+2);
 a :: A;
 #bad
