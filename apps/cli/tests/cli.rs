@@ -243,7 +243,7 @@ fn clicks_own_options() {
     assert_eq!(status(&output), 1);
     assert_eq!(
         err(&output),
-        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: invalid number\n\
+        "config:1: While configuring 'Strip@2 :: Strip':\n  LENGTH: invalid number\n\
          Router could not be initialized!\n"
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
@@ -269,6 +269,90 @@ fn clicks_own_options() {
         .unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert_eq!(out(&child.wait_with_output().unwrap()), "3\n", "a configuration from standard input");
+}
+
+#[test]
+fn errors_have_clicks_form() {
+    let cases = [
+        (
+            "a :: Idle;\n\na :: Idle",
+            "3: redeclaration of element 'a'\n1: element 'a' previously declared here\n",
+        ),
+        (
+            "elementclass X { a :: Idle }\nx/a :: Idle;\nx :: X",
+            "1: redeclaration of element 'x/a'\n2: 'x/a' previously declared here\n",
+        ),
+        (
+            "elementclass X { $a, K $b |\n Idle } X(1);\n",
+            "3: no match for 'X[1 argument, 0 inputs, 0 outputs]'\n1: candidates are:\n1:   X(<arg>, K)[0 inputs, 0 outputs]\n",
+        ),
+        (
+            "Foo; a -> b;\na",
+            "1: undeclared element 'Foo'\n1: undeclared element 'a'\n1: undeclared element 'b'\n",
+        ),
+        ("a :: Idle;\na [0-] => [] a", "2: at most one expandable port allowed per connection\n"),
+        ("Idle -> (Null)\n -> Discard", "1: '@2' has no input 0\n1: '@2' has no output 0\n"),
+        ("a :: Idle(\n# 20 \"b.h\"\n) -> Foo", "b.h:20: undeclared element 'Foo'\n"),
+        ("x :: { input [1] -> Discard };\nIdle -> [1] x", "1: '<anonymous>' input 0 missing\n"),
+        (
+            "Idle -> Null;\nNull -> Discard",
+            "2: 'Null@3 :: Null' input 0 unused\n1: 'Null@2 :: Null' output 0 unused\n@",
+        ),
+        (
+            "a :: Idle -> Discard;\na -> Discard -> Idle; a -> Idle",
+            "2: 'Discard@3 :: Discard' has no output 0\n@",
+        ),
+        (
+            "a :: Idle -> Discard; a -> Discard; a -> Discard",
+            "1: illegal reuse of 'a :: Idle' push output 0\n1: illegal reuse of 'a :: Idle' push output 0\n@",
+        ),
+        (
+            "Idle -> Queue -> Queue -> Discard",
+            "'Queue@2 :: Queue' pull output 0 connected to 'Queue@3 :: Queue' push input 0\n@",
+        ),
+        (
+            "Idle -> Queue -> Null -> Queue",
+            "agnostic 'Null@3 :: Null' in mixed context: pull input 0, push output 0\n@",
+        ),
+        (
+            "Idle -> Strip(1,\n2, FOO 3) -> Discard",
+            "1: While configuring 'Strip@2 :: Strip':\n  FOO: unknown argument\n  too many arguments\n@",
+        ),
+        (
+            "Idle -> IPFilter(allow ip ttl > 255) -> Discard",
+            "1: While configuring 'IPFilter@2 :: IPFilter':\n  pattern 0: warning: relation '> 255' is always false (range 0-255)\n",
+        ),
+        (
+            "Idle -> IPRewriter(pattern 1.2.3.4 x - - 0 0) -> Discard",
+            "1: While configuring 'IPRewriter@2 :: IPRewriter':\n  input spec 0: bad source port\n@",
+        ),
+        ("a :: Idle [", "1: syntax error: expected port number\n"),
+        ("a :: ", "1: missing element type in declaration\n1: unknown element class 'a'\n"),
+        ("Idle(", "1: expected ')'\n"),
+        ("x :: {", "1: expected '}'\n"),
+        ("define(x)", "1: bad 'define' declaration: not a variable\n"),
+    ];
+    for (text, expected) in cases {
+        let numbered = |line: &str| line.starts_with(|c: char| c.is_ascii_digit());
+        let place = |line: &str| format!("{}{line}\n", if numbered(line) { "config:" } else { "" });
+        let expected: String = expected.lines().map(place).collect();
+        let expected = expected.replace("@\n", "Router could not be initialized!\n");
+        let output = tidegate(&["click", "-q", "-e", text]);
+        assert_eq!(err(&output), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_flat_configuration_has_clicks_form() {
+    let text = "require(compact_config); define($l 1 2, $i 1); a :: Idle; i :: InfiniteSource(LIMIT ${l[$i]}, DATA \"${l[0]}\")
+        -> ( -> Null -> ) -> Discard";
+    let output = tidegate(&["click", "-q", "-o", "-", "-e", text]);
+    assert_eq!(
+        out(&output),
+        "require(compact_config);\n\na :: Idle;\ni :: InfiniteSource(LIMIT 2, DATA \"1\");\nNull@6 :: Null;\n\
+         Discard@7 :: Discard;\n\ni -> Null@6\n    -> Discard@7;\n"
+    );
+    assert_eq!(out(&tidegate(&["flatten", "-e", "a :: Idle"])), "a :: Idle;\n\n");
 }
 
 #[test]

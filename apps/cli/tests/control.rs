@@ -63,9 +63,9 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let expected = "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
-                    click:   bind: Address already in use\nRouter could not be initialized!\n";
+                    \x20 bind: Address already in use\nRouter could not be initialized!\n";
     assert_eq!(complaint(&["-p", &port, "-e", "Idle -> Discard"]), expected);
-    assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
+    assert!(complaint(&["--socket", "77", "-e", ""]).contains("  SOCKET 77: Bad file descriptor\n"));
 }
 
 /// The line on standard error names the address and the port: the given port, which was free a moment ago,
@@ -120,7 +120,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
     let path = path.display().to_string();
     let expected = format!(
         "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
-         click:   bind: Address already in use: another process or element listens on {path}\n\
+         \x20 bind: Address already in use: another process or element listens on {path}\n\
          Router could not be initialized!\n"
     );
     assert_eq!(complaint(&["-u", &path, "-e", config]), expected);
@@ -259,10 +259,10 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     };
     assert_eq!(swap(&mut stream, "Idle -> Strip(x) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
-    assert_eq!(line(&mut stream), "520 config:1:   LENGTH: invalid number");
+    assert_eq!(line(&mut stream), "520   LENGTH: invalid number");
     assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
-    assert_eq!(line(&mut stream), "520 config:1:   /nonesuch: No such file or directory");
+    assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");
     assert_eq!(swap(&mut stream, ""), "520-Write handler 'hotconfig' error:");
     let empty = line(&mut stream);
     assert!(empty.starts_with("520 config: the configuration has no elements; "), "{empty}");

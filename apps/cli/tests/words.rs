@@ -160,10 +160,10 @@ fn mistakes_are_said_in_clicks_words_and_in_better_ones() {
         let context = format!("While configuring 'e{number} :: ");
         let is_said = |line: &str| line.contains(&context) && line.ends_with(&format!("': {better}"));
         assert!(checked.lines().any(is_said), "{text}\n{checked}");
-        let place = format!("config:{}: ", number + 1);
-        let mut lines = clicks.lines().filter_map(|line| line.strip_prefix(&place));
-        assert!(lines.next().is_some_and(|line| line.starts_with(&context)), "{text}\n{clicks}");
-        let lines: Vec<&str> = lines.map(|line| line.strip_prefix("  ").unwrap()).collect();
+        let first = format!("config:{}: {context}", number + 1);
+        let mut lines = clicks.lines().skip_while(|line| !line.starts_with(&first));
+        assert!(lines.next().is_some(), "{text}\n{clicks}");
+        let lines: Vec<&str> = lines.map_while(|line| line.strip_prefix("  ")).collect();
         assert_eq!(lines.join("\n"), *words, "{text}");
     }
 }
@@ -189,9 +189,9 @@ fn click_names_the_line_of_the_element() {
         -> s :: Strip(\n  $N) -> Discard";
     let expected = "\
 config:3: While configuring 'f :: IPFilter':
-config:3:   pattern 1: slot '1' out of range
+  pattern 1: slot '1' out of range
 config:6: While configuring 's :: Strip':
-config:6:   LENGTH: invalid number
+  LENGTH: invalid number
 Router could not be initialized!
 ";
     assert_eq!(said(&["click"], text), expected);

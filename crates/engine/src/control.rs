@@ -19,6 +19,8 @@ pub(crate) struct Control {
     /// the other graph.
     pub(crate) is_asked_to_stop: bool,
     pub(crate) sink: Box<dyn Sink>,
+    /// True if errors in arguments have Click's words ([`crate::Options::clicks_words`]).
+    pub(crate) clicks_words: bool,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,
     /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
@@ -71,6 +73,7 @@ impl Control {
             runcount: 1,
             is_asked_to_stop: false,
             sink,
+            clicks_words: false,
             text,
             depth: 0,
             predecessors: None,

@@ -85,6 +85,7 @@ impl Generation {
     ) -> T {
         core.exchange(&mut self.hot);
         std::mem::swap(&mut control.sink, &mut self.control.sink);
+        self.control.clicks_words = control.clicks_words;
         let (mut reloads, Generation { graph, wakeups, control: own, .. }) =
             (Reloads::busy(reloads), &mut *self);
         let host = &mut WorkerHost { graph, wakeups, control: own, team: &None, reloads: &mut reloads };

@@ -46,6 +46,9 @@ pub struct Options {
     pub interrupt: Arc<AtomicBool>,
     /// Flags by which signals request an action without ending the run.
     pub requests: Requests,
+    /// True if errors in arguments that the handler `config` gets have Click's words, as under Click's
+    /// driver.
+    pub clicks_words: bool,
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.
     pub text: String,
@@ -83,6 +86,7 @@ impl Options {
             ends_when_idle: self.ends_when_idle,
             interrupt: Arc::clone(&self.interrupt),
             requests: self.requests.clone(),
+            clicks_words: self.clicks_words,
             text: String::new(),
             rebuild: None,
             recomposer: self.recomposer.clone(),
@@ -110,6 +114,7 @@ impl Default for Options {
             ends_when_idle: true,
             interrupt: Arc::default(),
             requests: Requests::default(),
+            clicks_words: false,
             text: String::new(),
             rebuild: None,
             recomposer: None,

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use element::class::Task;
 use element::ports::{self, Processing};
 use element::{Class, ElementId, Registry};
-use lang::{Diagnostic, Graph};
+use lang::{Connection, Diagnostic, Graph, Span};
 
 use crate::problem::Problem;
+
+/// The largest number of connections that the search for conflicts of push and pull in Click's order visits.
+const MAX_STEPS: usize = 10_000_000;
 
 /// A graph whose classes are known and whose connections are valid. Elements are numbered as in the graph.
 pub struct Plan {
@@ -171,27 +174,6 @@ impl Plan {
             };
             let clamped = inputs.clamp(in_range.least, in_range.most);
             let out_range = ports::ranges(class.ports, clamped).map_or(in_range, |(_, out)| out);
-            for (range, used, kind) in [(in_range, inputs, "input"), (out_range, outputs, "output")] {
-                for port in range.most..used {
-                    let text = format!("'{}' has no {kind} {port}", self.declaration(id));
-                    let most = match range.most {
-                        0 => format!("{} has no {kind}s", class.name),
-                        1 => format!("{} has only {kind} 0", class.name),
-                        n => format!("{} has {kind}s 0 to {}", class.name, n - 1),
-                    };
-                    let mut problem = self.problem(id, text);
-                    problem.diagnostic = problem.diagnostic.with_hint(most);
-                    if let Some(c) = self
-                        .graph
-                        .connections
-                        .iter()
-                        .find(|c| if kind == "input" { c.to == (id, port) } else { c.from == (id, port) })
-                    {
-                        problem.diagnostic = problem.diagnostic.with_related(c.span, "connected here");
-                    }
-                    problems.push(problem);
-                }
-            }
             let outputs = outputs.clamp(out_range.least, out_range.most);
             let processing = |output, n| -> Vec<_> {
                 (0..n)
@@ -205,6 +187,22 @@ impl Plan {
             self.forward.push(vec![Vec::new(); outputs]);
             self.backward.push(vec![Vec::new(); clamped]);
         }
+        let mut connections = self.sorted_connections();
+        let mut next = 0;
+        while let Some(connection) = connections.get(next) {
+            let (from, to, before) = (connection.from, connection.to, problems.len());
+            for (output, end, ports) in [(false, to, &self.inputs), (true, from, &self.outputs)] {
+                let most = ports.get(end.0).map_or(usize::MAX, Vec::len);
+                if end.1 >= most {
+                    problems.push(self.no_such_port(output, end, most, connection.span));
+                }
+            }
+            // Click removes a wrong connection, and continues with the last connection in its place.
+            match problems.len() > before {
+                true => drop(connections.swap_remove(next)),
+                false => next += 1,
+            }
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -214,6 +212,28 @@ impl Plan {
             self.backward[to.0][to.1].push(from);
         }
         Ok(())
+    }
+
+    /// Returns the connections in Click's order: by input port, then by output port.
+    fn sorted_connections(&self) -> Vec<Connection> {
+        let mut connections = self.graph.connections.clone();
+        connections.sort_by_key(|connection| (connection.to, connection.from));
+        connections
+    }
+
+    /// Makes the problem of a connection, at `span`, to a port that the element does not have. `most` is the
+    /// number of the ports that it has.
+    fn no_such_port(&self, output: bool, (id, port): (ElementId, usize), most: usize, span: Span) -> Problem {
+        let (kind, class) = (if output { "output" } else { "input" }, self.classes[id].name);
+        let text = format!("'{}' has no {kind} {port}", self.declaration(id));
+        let hint = match most {
+            0 => format!("{class} has no {kind}s"),
+            1 => format!("{class} has only {kind} 0"),
+            n => format!("{class} has {kind}s 0 to {}", n - 1),
+        };
+        let mut problem = self.problem(id, text);
+        problem.diagnostic = problem.diagnostic.with_hint(hint).with_related(span, "connected here");
+        problem
     }
 
     /// Propagates push and pull along connections and through agnostic elements until nothing changes.
@@ -233,13 +253,7 @@ impl Plan {
                     (Processing::Agnostic, known) => self.inputs[id][input] = known,
                     (known, Processing::Agnostic) => self.outputs[id][output] = known,
                     (a, b) if a != b && mixed.insert(id) => {
-                        let text = format!(
-                            "agnostic '{}' in mixed context: {a} input {input}, {b} output {output}",
-                            self.declaration(id)
-                        );
-                        let mut problem = self.problem(id, text);
-                        let hint = "put a Queue (push to pull) or an Unqueue (pull to push) on one side";
-                        problem.diagnostic = problem.diagnostic.with_hint(hint);
+                        let problem = self.conflict(((id, output), b), ((id, input), a), None);
                         problems.push(problem);
                     }
                     _ => {}
@@ -279,16 +293,7 @@ impl Plan {
             let ((a, output), (b, input)) = (connection.from, connection.to);
             let (from, to) = (self.outputs[a][output], self.inputs[b][input]);
             if from != to {
-                let text = format!(
-                    "'{}' {from} output {output} connected to '{}' {to} input {input}",
-                    self.declaration(a),
-                    self.declaration(b)
-                );
-                let hint = match from {
-                    Processing::Push => "a push output can feed a pull input through a Queue",
-                    _ => "a pull output can feed a push input through an Unqueue",
-                };
-                problems.push(Problem::new(Diagnostic::error(connection.span, text).with_hint(hint)));
+                problems.push(self.conflict(((a, output), from), ((b, input), to), Some(connection.span)));
             }
         }
         for side in self.inputs.iter_mut().chain(&mut self.outputs) {
@@ -298,7 +303,84 @@ impl Plan {
                 }
             }
         }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
+        if problems.is_empty() { Ok(()) } else { Err(self.conflicts_in_clicks_order().unwrap_or(problems)) }
+    }
+
+    /// Returns the conflicts of push and pull as Click finds them: with each pass over all connections, in
+    /// Click's order, push and pull come one port further. `None` in large graphs, where this takes too long.
+    fn conflicts_in_clicks_order(&self) -> Option<Vec<Problem>> {
+        let processing = |output: bool, ports: &[Vec<Processing>]| -> Vec<Vec<Processing>> {
+            let of_port = |id: ElementId, port| {
+                ports::processing(self.classes[id].processing, output, port).unwrap_or(Processing::Agnostic)
+            };
+            let of_element = |(id, side): (ElementId, &Vec<Processing>)| {
+                (0..side.len()).map(|port| of_port(id, port)).collect()
+            };
+            ports.iter().enumerate().map(of_element).collect()
+        };
+        let (mut inputs, mut outputs) = (processing(false, &self.inputs), processing(true, &self.outputs));
+        // The agnostic ports of one element are connected like ports of two elements; such pairs have no
+        // span.
+        let outer = self.sorted_connections().into_iter().map(|c| (c.from, c.to, Some(c.span)));
+        let inner = (0..self.len()).flat_map(|id| {
+            self.agnostic_pairs(id).map(move |(input, output)| ((id, output), (id, input), None))
+        });
+        let mut links: Vec<_> = outer.chain(inner).collect();
+        let (mut problems, mut steps, mut is_changed) = (Vec::new(), 0, true);
+        while is_changed {
+            is_changed = false;
+            steps += links.len();
+            if steps > MAX_STEPS {
+                return None;
+            }
+            links.retain(|&(from, to, span)| {
+                let (output, input) = (&mut outputs[from.0][from.1], &mut inputs[to.0][to.1]);
+                match (*output, *input) {
+                    (Processing::Agnostic, Processing::Agnostic) => {}
+                    (Processing::Agnostic, known) => (*output, is_changed) = (known, true),
+                    (known, Processing::Agnostic) => (*input, is_changed) = (known, true),
+                    (a, b) if a == b => {}
+                    (a, b) => {
+                        problems.push(self.conflict((from, a), (to, b), span));
+                        return false;
+                    }
+                }
+                true
+            });
+        }
+        Some(problems)
+    }
+
+    /// Makes the problem of an output and an input with different processing. They are connected at `span`,
+    /// or are agnostic ports of one element.
+    fn conflict(
+        &self,
+        ((from, output), out): ((ElementId, usize), Processing),
+        ((to, input), into): ((ElementId, usize), Processing),
+        span: Option<Span>,
+    ) -> Problem {
+        let (text, hint) = match span {
+            Some(_) => (
+                format!(
+                    "'{}' {out} output {output} connected to '{}' {into} input {input}",
+                    self.declaration(from),
+                    self.declaration(to)
+                ),
+                match out {
+                    Processing::Push => "a push output can feed a pull input through a Queue",
+                    _ => "a pull output can feed a push input through an Unqueue",
+                },
+            ),
+            None => (
+                format!(
+                    "agnostic '{}' in mixed context: {into} input {input}, {out} output {output}",
+                    self.declaration(from)
+                ),
+                "put a Queue (push to pull) or an Unqueue (pull to push) on one side",
+            ),
+        };
+        let span = span.unwrap_or(self.graph.elements[from].span);
+        Problem::new(Diagnostic::error(span, &text).with_hint(hint).with_clicks_line(None, text))
     }
 
     /// Returns the pairs of an agnostic input and an agnostic output of one element between which packets
@@ -374,31 +456,44 @@ impl Plan {
     /// one connection.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        for (output, side) in [(false, &self.inputs), (true, &self.outputs)] {
-            let ends = if output { &self.forward } else { &self.backward };
-            let active = if output { Processing::Push } else { Processing::Pull };
-            let kind = if output { "output" } else { "input" };
-            for id in 0..self.len() {
-                for (port, connections) in ends[id].iter().enumerate() {
-                    let text = match connections.len() {
-                        0 => format!("'{}' {} {kind} {port} unused", self.declaration(id), side[id][port]),
-                        1 => continue,
-                        _ if side[id][port] != active => continue,
-                        _ => format!("illegal reuse of '{}' {active} {kind} {port}", self.declaration(id)),
-                    };
-                    let mut problem = self.problem(id, text);
-                    let hint = match (connections.len(), output) {
-                        (0, true) => "connect it, for example to Discard",
-                        (0, false) => "connect it, for example from Idle",
-                        (_, true) => "a Tee copies packets to several places",
-                        (_, false) => "a scheduler such as RoundRobinSched pulls from several places",
-                    };
-                    problem.diagnostic = problem.diagnostic.with_hint(hint);
-                    problems.push(problem);
+        let sides = [(false, &self.inputs, &self.backward), (true, &self.outputs, &self.forward)];
+        let mut find = |is_reuse: bool| {
+            for (output, side, ends) in sides {
+                for id in 0..self.len() {
+                    for (port, connections) in ends[id].iter().enumerate() {
+                        let active = if output { Processing::Push } else { Processing::Pull };
+                        let found = match is_reuse {
+                            true if side[id][port] == active => connections.len().saturating_sub(1),
+                            true => 0,
+                            false => usize::from(connections.is_empty()),
+                        };
+                        problems.extend((0..found).map(|_| self.misuse(output, (id, port), is_reuse)));
+                    }
                 }
             }
-        }
+        };
+        find(true);
+        find(false);
         if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// Makes the problem of a port that has several connections, but must have one (`is_reuse`), or has no
+    /// connection.
+    fn misuse(&self, output: bool, (id, port): (ElementId, usize), is_reuse: bool) -> Problem {
+        let (declaration, kind) = (self.declaration(id), if output { "output" } else { "input" });
+        let text = match (is_reuse, output) {
+            (false, _) => format!("'{declaration}' {kind} {port} unused"),
+            (true, true) => format!("illegal reuse of '{declaration}' push output {port}"),
+            (true, false) => format!("illegal reuse of '{declaration}' pull input {port}"),
+        };
+        let mut problem = self.problem(id, text);
+        problem.diagnostic = problem.diagnostic.with_hint(match (is_reuse, output) {
+            (false, true) => "connect it, for example to Discard",
+            (false, false) => "connect it, for example from Idle",
+            (true, true) => "a Tee copies packets to several places",
+            (true, false) => "a scheduler such as RoundRobinSched pulls from several places",
+        });
+        problem
     }
 }
 

@@ -24,8 +24,13 @@ impl WorkerHost<'_> {
         }
         let plan = Arc::clone(&self.graph.plan);
         let (built, warnings) = plan.build(id, &mut self.graph.setup, config);
+        let clicks_words = self.control.clicks_words;
+        let text = |complaint: Complaint| match complaint.clicks_words {
+            Some(words) if clicks_words => words,
+            _ => complaint.text,
+        };
         let mut new = built.map_err(|errors| {
-            let texts: Vec<String> = errors.into_iter().map(|error| error.text).collect();
+            let texts: Vec<String> = errors.into_iter().map(text).filter(|text| !text.is_empty()).collect();
             texts.join("\n")
         })?;
         let is_stand_in = !new.effects().replaces.is_empty();
@@ -34,9 +39,14 @@ impl WorkerHost<'_> {
             self.graph.check_declarations(&composed.declarations)?;
         }
         let facts = self.graph.check_declaration(core, id, new.effects())?;
-        for Complaint { text: warning, .. } in warnings {
-            let name = plan.declaration(id);
-            self.control.sink.write(OutputStream::Messages, format_args!("{name}: warning: {warning}\n"));
+        for warning in warnings.into_iter().map(text).filter(|warning| !warning.is_empty()) {
+            // Click's words name no element, and have the word behind a prefix.
+            let start = match (clicks_words, warning.contains("warning: ")) {
+                (true, true) => String::new(),
+                (true, false) => "warning: ".to_string(),
+                (false, _) => format!("{}: warning: ", plan.declaration(id)),
+            };
+            self.control.sink.write(OutputStream::Messages, format_args!("{start}{warning}\n"));
         }
         let Some(mut old) = self.graph.elements[id].take() else { return Ok(()) };
         let mut cx = Cx::new(core, self, id);

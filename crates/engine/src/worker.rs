@@ -128,6 +128,7 @@ impl Worker {
         let (graph, per_graph) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
         let mut control = Control::new(sink, text);
+        control.clicks_words = options.clicks_words;
         control.recomposer = options.recomposer.take();
         let reloads = Reloads::new(options.rebuild.take());
         let mut core = Core::new(

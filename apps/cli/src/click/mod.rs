@@ -11,7 +11,7 @@ use std::sync::Arc;
 use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
 use engine::{ClockKind, Options, Problem, Rebuild, RebuildRequest, Rebuilt, StandardStreams, Workers};
-use lang::{Severity, Sources};
+use lang::{Severity, Sources, Span};
 
 use crate::analyze::save;
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
@@ -273,6 +273,7 @@ fn start(mut asked: Asked) -> Status {
         memory: asked.memory.unwrap_or_else(memory::for_packets),
         text: loaded.text.clone(),
         ends_when_idle: false,
+        clicks_words: true,
         interrupt: Arc::clone(&interrupt),
         requests: interrupt::requests(),
         rebuild: asked.reconfigures.then(|| rebuild(&asked, successors, own, Warnings::of(&loaded.problems))),
@@ -359,7 +360,7 @@ fn tell_ports(workers: &mut Workers, ports: &[String]) {
 fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
     for config in sockets {
         let source = loaded.sources.add(DRIVER, "");
-        let span = lang::Span { source, start: 0, end: 0 };
+        let span = Span { source, start: 0, end: 0 };
         loaded.graph.add(SOCKET, "ControlSocket", config, span);
     }
 }
@@ -421,38 +422,51 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
 }
 
 /// Returns problems in Click's form: `FILE:LINE: message` with the line of the element. The context of
-/// consecutive messages about one element is written once, before them. Problems for which Click has no
-/// message are left out.
+/// consecutive messages about one element is written once, with the place of the element, before them; the
+/// messages are indented and have no place. Problems for which Click has no message are left out.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;
     for problem in problems {
         let diagnostic = &problem.diagnostic;
-        let words = diagnostic.in_clicks_words();
-        if words.is_empty() {
+        let own = problem.context_span.unwrap_or(diagnostic.span);
+        let words = diagnostic.in_clicks_words().lines().map(|line| (Some(own), line));
+        let lines = diagnostic.clicks_lines.iter().map(|(place, line)| (*place, line.as_str()));
+        let lines: Vec<_> =
+            if diagnostic.clicks_lines.is_empty() { words.collect() } else { lines.collect() };
+        if lines.is_empty() {
             continue;
         }
-        let span = problem.context_span.unwrap_or(diagnostic.span);
-        let location = sources.locate(span);
-        // Elements that the driver adds, such as control sockets, are in no file, so their messages name no
-        // line.
-        let place = match sources.text(span.source) {
-            "" if location.file == DRIVER => DRIVER.to_string(),
-            _ => format!("{}:{}", location.file, location.line),
-        };
         if problem.context.as_deref() != context {
             context = problem.context.as_deref();
             if let Some(context) = context {
-                let _ = writeln!(text, "{place}: {context}:");
+                let _ = writeln!(text, "{}{context}:", clicks_place(own, sources));
             }
         }
-        let indent = if context.is_some() { "  " } else { "" };
         let warning = if diagnostic.severity == Severity::Warning { "warning: " } else { "" };
-        for line in words.lines() {
-            let _ = writeln!(text, "{place}: {indent}{warning}{line}");
+        for (place, line) in lines {
+            let start = match (context, place) {
+                (Some(_), _) => "  ".to_string(),
+                (None, Some(place)) => clicks_place(place, sources),
+                (None, None) => String::new(),
+            };
+            // Click's words of some warnings have the word behind a prefix, such as the number of an
+            // argument.
+            let warning = if line.contains("warning: ") { "" } else { warning };
+            let _ = writeln!(text, "{start}{warning}{line}");
         }
     }
     text
+}
+
+/// Returns the place of a message in Click's form, `FILE:LINE: `.
+fn clicks_place(span: Span, sources: &Sources) -> String {
+    let location = sources.locate(span);
+    // Elements that the driver adds, such as control sockets, are in no file, so their messages name no line.
+    match sources.text(span.source) {
+        "" if location.file == DRIVER => format!("{DRIVER}: "),
+        _ => format!("{}:{}: ", location.file, location.line),
+    }
 }
 
 fn time_line(elapsed: std::time::Duration) -> String {
