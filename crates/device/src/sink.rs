@@ -20,17 +20,11 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Schedules the element's task if it has to pull packets itself: with a pull input and no output.
-    fn start(&self, cx: &mut Cx<'_>, passes_on: bool) {
-        if !cx.graph().input_is_push(0) && !passes_on {
-            cx.schedule();
-        }
-    }
-
-    /// Executes a turn of the task: pulls at most `most` packets and writes them. Returns true if there
-    /// were any. Schedules the next turn unless writing has failed or there is nothing to pull.
-    fn turn(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
-        let worked = self.fetch(cx, most);
+    /// Executes a turn of the task: pulls at most `most` packets, writes them, and sends them to the output
+    /// with `passes_on`. Returns true if there were any. Schedules the next turn unless writing has failed or
+    /// there is nothing to pull.
+    fn turn(&mut self, cx: &mut Cx<'_>, most: usize, passes_on: bool) -> bool {
+        let worked = self.fetch(cx, most, passes_on);
         if !self.has_failed() && (worked || cx.may_pull(0)) {
             cx.schedule();
         }
@@ -40,11 +34,14 @@ pub(crate) trait Sink {
     /// True if writing has failed, so that no more packets are pulled.
     fn has_failed(&self) -> bool;
 
-    /// Pulls at most `most` packets, writes them and counts them as sent. Returns true if there were any.
-    fn fetch(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
+    /// Pulls at most `most` packets and writes them. Returns true if there were any. With `passes_on`, the
+    /// packets go to the output; otherwise they count as sent.
+    fn fetch(&mut self, cx: &mut Cx<'_>, most: usize, passes_on: bool) -> bool {
         let batch = cx.pull(0, most);
         let worked = !batch.is_empty();
-        self.take(cx, batch, false);
+        if let Some(batch) = self.take(cx, batch, passes_on) {
+            cx.emit(0, batch);
+        }
         worked
     }
 }

@@ -372,7 +372,9 @@ impl Element for ToDump {
             cx.check_unwritten(&self.filename)?;
             self.open(cx)?;
         }
-        self.start(cx, self.passes_on);
+        if !cx.graph().input_is_push(0) && !self.passes_on {
+            cx.schedule();
+        }
         Ok(())
     }
 
@@ -385,7 +387,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.turn(cx, self.burst)
+        self.turn(cx, self.burst, false)
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {

@@ -7,13 +7,13 @@
 //! `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`, `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`;
 //! `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`, `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`;
 //! `udp_len`; `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`,
-//! `icmp_nextmtu`; `payload`, `payload_len`. Instead of underscores there may be spaces, with quotes around
-//! the name. `ip_` can be left out, except from `ip_capture_len`. A packet that does not have a field gets
-//! `-`, in binary records zeros.
+//! `icmp_nextmtu`; `payload`, `payload_len`, `payload_md5`, `payload_md5_hex`. Instead of underscores there
+//! may be spaces, with quotes around the name. `ip_` can be left out, except from `ip_capture_len`. A packet
+//! that does not have a field gets `-`, in binary records zeros.
 //!
-//! With an output, packets are passed on after their line was written; with a pull input and no output, the
-//! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
-//! by SIGINT or SIGTERM, all lines are in the file.
+//! With an output, packets are pushed on after their line was written; with a pull input, the element pulls
+//! by itself. On a live run, lines are in the file within a second; when the run ends, also by SIGINT or
+//! SIGTERM, all lines are in the file.
 //!
 //! If the disk is full, the run continues. Further packets are dropped (`write error`) or, with an output,
 //! passed on without being written.
@@ -72,6 +72,7 @@ use crate::sink::Sink;
 pub static CLASS: Class = Class {
     name: "ToIPSummaryDump",
     ports: "1/0-1",
+    processing: "a/h",
     manual: manual!("to_ip_summary_dump.rs"),
     notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
     args: &[
@@ -114,7 +115,7 @@ pub static CLASS: Class = Class {
                 Err(name) => args.error(format!("unknown content type '{name}'")),
             }
         }
-        if summary::fields(&text).is_empty() {
+        if fields.is_empty() {
             args.error("no contents specified");
         }
         let multipacket = args.value::<bool>("MULTIPACKET") && !fields.contains(&Summary::Count);
@@ -348,7 +349,9 @@ impl Element for ToIpSummaryDump {
             cx.check_unwritten(&self.filename)?;
             self.open(cx)?;
         }
-        self.start(cx, self.passes_on);
+        if !cx.graph().input_is_push(0) {
+            cx.schedule();
+        }
         Ok(())
     }
 
@@ -356,13 +359,9 @@ impl Element for ToIpSummaryDump {
         self.take(cx, batch, self.passes_on)
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        self.write_batch(cx, batch);
-    }
-
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = cx.burst();
-        self.turn(cx, burst)
+        self.turn(cx, burst, self.passes_on)
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {

@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
+use md5::{Digest, Md5};
+
 use super::options::{Chosen, describe_ip, describe_tcp};
 use super::{PacketInfo, SummaryField};
 
@@ -63,6 +65,7 @@ enum Value<'p> {
     Ether(&'p [u8]),
     Options(&'p [u8]),
     Payload(&'p [u8]),
+    Digest([u8; 16]),
     Time(i64),
 }
 
@@ -104,6 +107,7 @@ impl<'p> View<'p> {
                 }
                 (None, _) => out.push(0),
                 (Some(6), Some(Value::Ether(address))) => out.extend(address),
+                (_, Some(Value::Digest(digest))) => out.extend(digest),
                 (Some(_), Some(Value::Time(time))) => {
                     let (seconds, nanoseconds) =
                         (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
@@ -253,6 +257,13 @@ impl<'p> Facts<'p> {
         (self.behind + header, total.saturating_sub((ip_header + header) as u32))
     }
 
+    /// Returns the payload, as far as it is in `data`. `None` if it begins beyond `data`.
+    fn payload_bytes(&self) -> Option<&'p [u8]> {
+        let (at, length) = self.payload();
+        let end = (at + length as usize).min(self.view.data.len() - self.tailpad);
+        if length == 0 { Some(&[]) } else { self.view.data.get(at..end) }
+    }
+
     fn ether(&mut self, at: usize, length: usize) -> Option<&'p [u8]> {
         let start = self.view.mac.or(self.view.network.is_none_or(|at| at >= 0).then_some(0));
         let network = self.view.network.unwrap_or(self.view.data.len() as isize);
@@ -357,11 +368,9 @@ impl<'p> Facts<'p> {
                 _ => None,
             },
             SummaryField::PayloadLength => Some(self.payload().1.saturating_add(self.extra)),
-            SummaryField::Payload => {
-                let (at, length) = self.payload();
-                let end = (at + length as usize).min(self.view.data.len() - self.tailpad);
-                let payload = if length == 0 { Some(&[][..]) } else { self.view.data.get(at..end) };
-                return payload.map(Value::Payload);
+            SummaryField::Payload => return self.payload_bytes().map(Value::Payload),
+            SummaryField::PayloadMd5 | SummaryField::PayloadMd5Hex => {
+                return self.payload_bytes().map(|payload| Value::Digest(Md5::digest(payload).into()));
             }
         };
         numbers.and_then(count)
@@ -392,6 +401,13 @@ impl<'p> Facts<'p> {
             }
             (_, Value::Payload(payload)) => {
                 quote(out, payload);
+                Ok(())
+            }
+            (SummaryField::PayloadMd5Hex, Value::Digest(digest)) => {
+                digest.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+            }
+            (_, Value::Digest(digest)) => {
+                out.extend(digest_letters(digest));
                 Ok(())
             }
             (SummaryField::EtherType, Value::Number(number)) => write!(out, "{number:04X}"),
@@ -437,37 +453,36 @@ impl<'p> Facts<'p> {
 
 /// Writes a time in nanoseconds as seconds with six decimals, or with nine if six would lose digits.
 fn write_time(out: &mut String, time: i64) -> fmt::Result {
-    let (seconds, nanoseconds) = (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
+    let (sign, time) = (if time < 0 { "-" } else { "" }, time.unsigned_abs());
+    let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
     match nanoseconds % 1_000 {
-        0 => write!(out, "{seconds}.{:06}", nanoseconds / 1_000),
-        _ => write!(out, "{seconds}.{nanoseconds:09}"),
+        0 => write!(out, "{sign}{seconds}.{:06}", nanoseconds / 1_000),
+        _ => write!(out, "{sign}{seconds}.{nanoseconds:09}"),
     }
 }
 
-/// Writes bytes as a string in double quotes. A sequence of unprintable bytes becomes `\<hex>`; `\`, `"`
-/// and `$` get a backslash.
+/// Writes bytes as a string in double quotes. `\`, `"` and `$` get a backslash; tabs and line breaks become
+/// `\t`, `\n` and `\r`, other bytes that are not printable ASCII a backslash and three octal digits.
 fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
-    let mut rest = bytes;
-    while let Some(&first) = rest.first() {
-        let printable = |b: &u8| (b' '..=b'~').contains(b);
-        let run = rest.iter().take_while(|b| printable(b) == printable(&first)).count();
-        let (now, later) = rest.split_at(run);
-        if printable(&first) {
-            for &byte in now {
-                if b"\\\"$".contains(&byte) {
-                    out.push('\\');
-                }
-                out.push(byte.into());
-            }
-        } else {
-            out.push_str("\\<");
-            for byte in now {
-                let _ = write!(out, "{byte:02X}");
-            }
-            out.push('>');
-        }
-        rest = later;
+    for &byte in bytes {
+        // Errors can be ignored: writing to a string cannot fail.
+        let _ = match byte {
+            b'\\' | b'"' | b'$' => write!(out, "\\{}", char::from(byte)),
+            b'\t' => write!(out, "\\t"),
+            b'\n' => write!(out, "\\n"),
+            b'\r' => write!(out, "\\r"),
+            b' '..=b'~' => write!(out, "{}", char::from(byte)),
+            _ => write!(out, "\\{byte:03o}"),
+        };
     }
     out.push('"');
+}
+
+/// Returns the 128 bits of an MD5 hash as 22 characters of six bits each, lowest bits first, as Click writes
+/// them.
+fn digest_letters(digest: [u8; 16]) -> impl Iterator<Item = char> {
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@";
+    let bits = u128::from_le_bytes(digest);
+    (0..128).step_by(6).map(move |at| char::from(LETTERS[(bits >> at) as usize & 63]))
 }

@@ -72,6 +72,8 @@ fields! {
     IcmpSequence "icmp_seq" 2 32,
     IcmpNextMtu "icmp_nextmtu" 2 32,
     Payload "payload" -2 40,
+    PayloadMd5 "payload_md5" 16 40,
+    PayloadMd5Hex "payload_md5_hex" 16 40,
     PayloadLength "payload_len" 4 41 = "payload_length",
     IpCaptureLength "ip_capture_len" 4 42,
 }
@@ -109,10 +111,10 @@ impl SummaryField {
         }
     }
 
-    /// True if the field may be in a dump that is read. False only for the number of the thread, which is not
-    /// a part of a packet.
+    /// True if the field may be in a dump that is read. False for the number of the thread, which is not a
+    /// part of a packet, and for hashes, from which no packet can be made.
     pub fn can_be_read(self) -> bool {
-        self != SummaryField::Thread
+        !matches!(self, SummaryField::Thread | SummaryField::PayloadMd5 | SummaryField::PayloadMd5Hex)
     }
 
     pub(super) fn order(self) -> u8 {

@@ -435,22 +435,34 @@ fn protocol(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses seconds with an optional fraction, and returns nanoseconds. Digits after the ninth decimal are
-/// ignored.
+/// Parses a time in seconds, with an optional fraction and an optional power of ten, or with a unit behind it
+/// such as `ms`. Returns nanoseconds; digits after the ninth decimal are ignored.
 fn time(text: &str) -> Option<u64> {
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    const UNITS: [(&str, i32); 5] = [("ns", -9), ("us", -6), ("ms", -3), ("sec", 0), ("s", 0)];
+    let found = UNITS.iter().find_map(|&(unit, power)| Some((text.strip_suffix(unit)?, power)));
+    let (text, unit) = found.unwrap_or((text, 0));
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if !digits(seconds) || !digits(fraction) || text.len() > 64 {
+    let whole = whole.strip_prefix('+').unwrap_or(whole);
+    if !digits(whole) || !digits(fraction) || mantissa.len() > 64 || whole.len() + fraction.len() == 0 {
         return None;
     }
-    let seconds: u64 = seconds.parse().ok().filter(|&s| s < 1 << 33)?;
-    let nanoseconds: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    Some(seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?)
+    let power = exponent.parse::<i32>().ok().filter(|power| power.abs() <= 32)? + unit + 9;
+    // The digits ahead of the place `power` behind the point are the nanoseconds.
+    let place = whole.len() as i32 + power;
+    let all = whole.chars().chain(fraction.chars()).chain(std::iter::repeat('0'));
+    let nanoseconds: String = all.take(usize::try_from(place).unwrap_or(0)).collect();
+    let nanoseconds = nanoseconds.trim_start_matches('0');
+    if nanoseconds.is_empty() {
+        Some(0)
+    } else {
+        nanoseconds.parse().ok().filter(|&n| n < (1 << 33) * 1_000_000_000)
+    }
 }
 
-/// Appends the contents of a string in double quotes to `out`. `\<hex>` gives bytes, `\n`, `\t` and `\r`
-/// control characters, and a backslash before any other character that character. A word without quotes is
-/// appended as it is.
+/// Appends the contents of a string in double quotes to `out`: `\<hex>` gives bytes, and other characters
+/// after a backslash mean the same as in C. A word without quotes is appended as it is.
 fn unquote(out: &mut Vec<u8>, text: &str) {
     let Some(inside) = text.strip_prefix('"').map(|t| t.strip_suffix('"').unwrap_or(t)) else {
         return out.extend(text.as_bytes());
@@ -463,20 +475,41 @@ fn unquote(out: &mut Vec<u8>, text: &str) {
             continue;
         }
         let Some((&escaped, after)) = rest.split_first() else { break };
-        rest = after;
-        match escaped {
-            b'<' => {
-                let end = rest.iter().position(|&b| b == b'>').unwrap_or(rest.len());
-                let digits: Vec<u8> =
-                    rest[..end].iter().filter_map(|&b| (b as char).to_digit(16)).map(|d| d as u8).collect();
-                out.extend(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
-                rest = rest.get(end + 1..).unwrap_or_default();
+        let mut number = |digits: &[u8], radix: u32, at: usize| {
+            let value = digits.iter().filter_map(|&digit| char::from(digit).to_digit(radix));
+            out.push(value.fold(0, |value, digit| value * radix + digit) as u8);
+            rest.get(at + digits.len()..).unwrap_or_default()
+        };
+        rest = match escaped {
+            b'0'..=b'7' => {
+                let length = rest.iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+                number(&rest[..length], 8, 0)
             }
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            other => out.push(other),
-        }
+            b'x' if after.first().is_some_and(u8::is_ascii_hexdigit) => {
+                let length = after.iter().take(2).take_while(|byte| byte.is_ascii_hexdigit()).count();
+                number(&after[..length], 16, 1)
+            }
+            b'<' => {
+                let end = after.iter().position(|&b| b == b'>').unwrap_or(after.len());
+                let digits: Vec<u8> =
+                    after[..end].iter().filter_map(|&b| (b as char).to_digit(16)).map(|d| d as u8).collect();
+                out.extend(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
+                after.get(end + 1..).unwrap_or_default()
+            }
+            _ => {
+                out.push(match escaped {
+                    b'a' => 0x07,
+                    b'b' => 0x08,
+                    b't' => b'\t',
+                    b'n' => b'\n',
+                    b'v' => 0x0b,
+                    b'f' => 0x0c,
+                    b'r' => b'\r',
+                    other => other,
+                });
+                after
+            }
+        };
     }
 }
 
@@ -536,10 +569,10 @@ mod tests {
         let listed: Vec<SummaryField> = super::fields(fields).into_iter().map(Result::unwrap).collect();
         for line in [
             "1.500000 1.0.0.1 2.0.0.2 . 0 45 T 20 7 1 0 ect1 9 . 80 90 5 6 20 PA . 7 8 - - - - - - \"hello\" 5 1 > 3 0.000000",
-            "2.000000001 1.0.0.1 2.0.0.2 ! 0! 49 T 20 7 185 46 ect1 9 . 80 90 5 6 28 SEN mss1400;sackok 7 8 - - - - - - \"\\<01>\" 1 2 < 3 1.000000",
+            "2.000000001 1.0.0.1 2.0.0.2 ! 0! 49 T 20 7 185 46 ect1 9 . 80 90 5 6 28 SEN mss1400;sackok 7 8 - - - - - - \"\\001\" 1 2 < 3 1.000000",
             "3.000000 1.0.0.1 2.0.0.2 F 0+ 31 U 20 7 0 0 no 9 . 80 90 - - - - - - - 11 - - - - - \"a\\\"b\" 3 1 5 0 0.000000",
             "3.000000 1.0.0.1 2.0.0.2 f 800 22 99 20 7 0 0 no 9 . - - - - - - - - - - - - - - - \"ab\" 2 1 > 0 0.000000",
-            "3.000000 1.0.0.1 2.0.0.2 . 0 32 I 24 7 3 0 ce 9 148=0:0 - - - - - - - - - - 8 0 77 78 - \"\\<0800000000>M\\<00>N\" 8 1 > 0 0.000000",
+            "3.000000 1.0.0.1 2.0.0.2 . 0 32 I 24 7 3 0 ce 9 148=0:0 - - - - - - - - - - 8 0 77 78 - \"\\010\\000\\000\\000\\000M\\000N\" 8 1 > 0 0.000000",
         ] {
             let (records, issues) = read(&format!("!data {fields}\n{line}"), false);
             assert_eq!((records.len(), &issues[..]), (1, &[][..]), "{line}");
@@ -573,6 +606,39 @@ mod tests {
         view.describe(&listed, true, &mut line);
         let (records, issues) = read(&format!("!data {names}\n{line}"), false);
         assert_eq!((records[0].bytes.clone(), &issues[..]), (arp, &[][..]), "{line}");
+    }
+
+    #[test]
+    fn strings_have_the_escapes_of_c() {
+        let bytes = |text: &str| {
+            let mut out = Vec::new();
+            unquote(&mut out, text);
+            out
+        };
+        assert_eq!(bytes(r#""\101\0z\x41\n\"\q\<00ff>x""#), b"A\0zA\n\"q\0\xffx");
+        assert_eq!(bytes(r"\n"), b"\\n");
+    }
+
+    #[test]
+    fn times_have_powers_and_units() {
+        let expected = [
+            ("1.5", Some(1_500_000_000)),
+            ("1e3", Some(1_000_000_000_000)),
+            ("25e-1", Some(2_500_000_000)),
+            (".5", Some(500_000_000)),
+            ("5.", Some(5_000_000_000)),
+            ("+5s", Some(5_000_000_000)),
+            ("1.5ms", Some(1_500_000)),
+            ("3us", Some(3_000)),
+            ("0.00000000019", Some(0)),
+            ("-1", None),
+            ("", None),
+            ("s", None),
+            ("1e99", None),
+        ];
+        for (text, nanoseconds) in expected {
+            assert_eq!(time(text), nanoseconds, "{text}");
+        }
     }
 
     #[test]

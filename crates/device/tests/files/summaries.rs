@@ -85,8 +85,46 @@ i[1] -> t; i[2] -> t;",
         !data timestamp ip_src ip_dst sport dport ip_proto tcp_flags payload ip_len\n\
         1.500000 1.0.0.1 2.0.0.2 80 90 T SA \"hello\" 45\n\
         2.000000001 3.0.0.3 4.0.0.4 7 8 U - \"\" 28\n\
-        3.000000 5.0.0.5 4.0.0.4 - - I - \"\\<0000000000000000>\" 28\n";
+        3.000000 5.0.0.5 4.0.0.4 - - I - \"\\000\\000\\000\\000\\000\\000\\000\\000\" 28\n";
     assert_eq!(written, expected);
+}
+
+#[test]
+fn payloads_have_hashes_and_clicks_escapes() {
+    let source = r#"FromIPSummaryDump(DATA "!data src proto payload
+1.0.0.1 U \"abc\"
+1.0.0.1 U -
+1.0.0.1 T \"\\000\\n\\<09ff>$\"
+", STOP true)"#;
+    let written = text(&format!(
+        "{source} -> ToIPSummaryDump(OUT, FIELDS payload payload_md5 payload_md5_hex, HEADER false)"
+    ));
+    let expected = r#""abc" qgauyYJ0pbR1w_tFOe_FYb 900150983cd24fb0d6963f7d28e17f72
+"" u3bJz@iaYsq6aMaMSJVq_b d41d8cd98f00b204e9800998ecf8427e
+"\000\n\t\377\$" "#;
+    assert!(written.starts_with(expected), "{written}");
+}
+
+#[test]
+fn times_may_be_negative() {
+    let source = "FromIPSummaryDump(DATA \"0.5\\n3\", FIELDS timestamp, STOP true)";
+    let fields = "FIELDS timestamp ntimestamp ts_sec ts_usec, HEADER false";
+    let written =
+        text(&format!("{source} -> SetTimestampDelta(TYPE FIRST) -> ToIPSummaryDump(OUT, {fields})"));
+    assert_eq!(written, "0.000000 0.000000 0 0\n2.500000 2.500000 2 500000\n");
+    let written = text(&format!("{source} -> SetTimestamp(-1.5) -> ToIPSummaryDump(OUT, {fields})"));
+    let line = "-1.500000 -1.500000 4294967294 500000\n";
+    assert_eq!(written, format!("{line}{line}"));
+}
+
+/// As in Click, an element with a pull input and an output pulls by itself and pushes on.
+#[test]
+fn an_element_between_pull_and_push_pulls() {
+    let source = "FromIPSummaryDump(DATA \"1\\n2\\n3\", FIELDS timestamp, STOP true)";
+    let written = text(&format!(
+        "{source} -> Queue -> ToIPSummaryDump(OUT, FIELDS timestamp, HEADER false) -> Queue -> Discard"
+    ));
+    assert_eq!(written, "1.000000\n2.000000\n3.000000\n");
 }
 
 #[test]
