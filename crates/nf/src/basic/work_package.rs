@@ -25,12 +25,15 @@
 use std::hint::black_box;
 
 use element::class::ArgInfo;
-use element::effects::{Counting, Field};
+use element::effects::{Case, Counting, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 /// The element class `WorkPackage`.
 pub static CLASS: Class = Class {
     name: "WorkPackage",
+    ports: "1-/=",
+    processing: "h/h",
+    flow: "#/#",
     manual: manual!("work_package.rs"),
     args: &[
         ArgInfo::keyword("S", "unsigned", "0"),
@@ -39,7 +42,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PAYLOAD", "bool", "false"),
         ArgInfo::keyword("W", "unsigned", "0"),
     ],
-    samples: &["", "S 1, N 3, W 10", "S 1, N 8, R 50", "N 4, R 100, PAYLOAD true"],
+    samples: &["", "S 1, N 3, W 10", "S 1, N 8, R 50", "N 4, R 100, PAYLOAD true", "W 1 -> 2/2"],
     build: |args| {
         let (megabytes, accesses, of_packet) =
             (args.value::<u32>("S"), args.value::<u32>("N"), args.value::<u32>("R"));
@@ -55,8 +58,8 @@ pub static CLASS: Class = Class {
         let (payload, draws) = (args.value::<bool>("PAYLOAD"), args.value::<u32>("W"));
         args.finish()?;
         let random = fastrand::Rng::with_seed(args.setup.worker as u64);
-        let memory = Vec::new();
-        Ok(Box::new(WorkPackage { megabytes, memory, accesses, of_packet, payload, draws, random }))
+        let (memory, ports) = (Vec::new(), args.inputs());
+        Ok(Box::new(WorkPackage { ports, megabytes, memory, accesses, of_packet, payload, draws, random }))
     },
     ..Class::DEFAULT
 };
@@ -68,6 +71,7 @@ const MOST_MEGABYTES: u32 = 1 << 16;
 const HEADERS: usize = 54;
 
 struct WorkPackage {
+    ports: usize,
     megabytes: u32,
     /// The memory that is accessed; empty until `initialize` allocates it.
     memory: Vec<u32>,
@@ -103,12 +107,14 @@ impl Element for WorkPackage {
     fn effects(&self) -> Effects {
         // To spend time is the purpose of the element. Therefore, each packet must come to the element
         // itself, even if a program could replace it.
+        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
+        let passing = Effects::cases((0..self.ports).map(case).collect());
         let effects = match (self.accesses > 0 && self.of_packet > 0, self.payload) {
-            (false, _) => Effects::pass(),
-            (true, true) => Effects::pass().observing(&[Field::Payload]),
+            (false, _) => passing,
+            (true, true) => passing.observing(&[Field::Payload]),
             (true, false) => {
                 let headers = Field::Bytes { base: Base::Data, offset: 0, length: HEADERS as u16 };
-                Effects::pass().observing(&[headers])
+                passing.observing(&[headers])
             }
         };
         effects.counting(Counting::Own)
@@ -124,9 +130,14 @@ impl Element for WorkPackage {
         Ok(())
     }
 
-    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
         for packet in batch.iter() {
             black_box(self.work(packet));
         }
+        if port == 0 {
+            return Some(batch);
+        }
+        cx.emit(port, batch);
+        None
     }
 }

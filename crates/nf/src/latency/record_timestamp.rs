@@ -39,6 +39,7 @@ use super::{number_at, number_field};
 /// The element class `RecordTimestamp`.
 pub static CLASS: Class = Class {
     name: "RecordTimestamp",
+    ports: "0-1/=",
     processing: "h/h",
     manual: manual!("record_timestamp.rs"),
     args: &[
@@ -49,7 +50,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("COUNTER", "element", ""),
     ],
     state: &[StatePart::kept("times", &[])],
-    samples: &["", "OFFSET 20, N 10"],
+    samples: &["", "-> 1/1", "OFFSET 20, N 10 -> 1/1"],
     phase: ConfigurePhase::Service,
     build: |args| {
         let room = args.value::<u32>("N") as usize;

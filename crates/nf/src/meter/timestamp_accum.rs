@@ -23,7 +23,7 @@
 //! CycleCountAccum, SetTimestamp
 
 use element::class::ArgInfo;
-use element::effects::Field;
+use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::metering;
@@ -33,22 +33,26 @@ use crate::script::number::Number;
 pub static CLASS: Class = Class {
     name: "TimestampAccum",
     aliases: &["TimestampAccumMP"],
+    ports: "1-/=",
+    flow: "#/#",
     manual: manual!("timestamp_accum.rs"),
     args: &[ArgInfo::keyword("STEADY", "bool", "true")],
     table: &HANDLERS,
     state: &[
         StatePart::kept("counts", &["count", "time", "average_time", "min", "max"]).with_tables(&["meter"])
     ],
+    samples: &["", "-> 2/2"],
     build: |args| {
         args.value::<bool>("STEADY");
         args.finish()?;
-        Ok(Box::new(TimestampAccum::default()))
+        Ok(Box::new(TimestampAccum { ports: args.inputs(), ..TimestampAccum::default() }))
     },
     ..Class::DEFAULT
 };
 
 #[derive(Default)]
 struct TimestampAccum {
+    ports: usize,
     count: u64,
     nanos: i128,
     /// The smallest and the largest time, in nanoseconds, from a packet's time stamp until it arrived;
@@ -58,10 +62,30 @@ struct TimestampAccum {
 
 impl Element for TimestampAccum {
     fn effects(&self) -> Effects {
-        metering(&[Field::TimeStamp])
+        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
+        Effects { cases: (0..self.ports).map(case).collect(), ..metering(&[Field::TimeStamp]) }
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
+        self.count(cx, &batch);
+        if port == 0 {
+            return Some(batch);
+        }
+        cx.emit(port, batch);
+        None
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        let batch = cx.pull(port, max);
+        self.count(cx, &batch);
+        batch
+    }
+
+    element::keeps!(count, nanos, range);
+}
+
+impl TimestampAccum {
+    fn count(&mut self, cx: &Cx<'_>, batch: &Batch) {
         let now = cx.now();
         for packet in batch.iter() {
             let time = (now - packet.time()).0;
@@ -71,8 +95,6 @@ impl Element for TimestampAccum {
             self.count += 1;
         }
     }
-
-    element::keeps!(count, nanos, range);
 }
 
 const HANDLERS: &[Handler<TimestampAccum>] = &[
@@ -82,6 +104,6 @@ const HANDLERS: &[Handler<TimestampAccum>] = &[
     Handler::get("min", |e| e.range.unwrap_or_default().0.to_string()),
     Handler::get("max", |e| e.range.unwrap_or_default().1.to_string()),
     Handler::act("reset_counts", |e| {
-        *e = TimestampAccum::default();
+        *e = TimestampAccum { ports: e.ports, ..TimestampAccum::default() };
     }),
 ];

@@ -1,7 +1,8 @@
-//! Tests of what all classes declare, and of what their manuals say: arguments, defaults, capacities,
+//! Tests of what all classes declare, and of what their manuals say: ports, arguments, defaults, capacities,
 //! examples.
 
 mod arguments;
 mod capacities;
 mod defaults;
 mod manual;
+mod ports;
