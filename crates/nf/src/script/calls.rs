@@ -90,16 +90,30 @@ impl Script {
         expand(text, mode, MOST_TEXT, &mut References { script: self, cx })
     }
 
-    /// Calls a read handler for a reference or an instruction of the script. `text` is the handler with its
-    /// parameters, from which a layer of quotes is removed if `unquoted` is true. Returns the handler's full
-    /// name and its answer; `None` after an error, which is reported.
+    /// Calls a read handler for a reference in the text of an instruction. `text` is the handler with its
+    /// parameters. Returns its answer, which is empty after an error of the handler, or `None` if there is no
+    /// such handler. Errors are reported, as in Click without the call.
+    fn refer(&mut self, cx: &mut Cx<'_>, text: &str) -> Option<String> {
+        let call = self.find(cx, text, false, false)?;
+        Some(self.answer(cx, &call).unwrap_or_else(|reason| {
+            self.report(cx, &reason);
+            String::new()
+        }))
+    }
+
+    fn answer(&mut self, cx: &mut Cx<'_>, call: &Call) -> Result<String, String> {
+        match self.own_access(cx, call) {
+            Some(access) => self.read_self(cx, call, access),
+            None => cx.handlers().read(call),
+        }
+    }
+
+    /// Calls a read handler for an instruction of the script. `text` is the handler with its parameters, from
+    /// which a layer of quotes is removed if `unquoted` is true. Returns the handler's full name and its
+    /// answer; `None` after an error, which is reported.
     pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
         let call = self.find(cx, text, unquoted, false)?;
-        let answer = match self.own_access(cx, &call) {
-            Some(access) => self.read_self(cx, &call, access),
-            None => cx.handlers().read(&call),
-        };
-        match answer {
+        match self.answer(cx, &call) {
             Ok(answer) => Some((full_name(cx, &call), answer)),
             Err(reason) => {
                 self.report_call(cx, &call, &reason);
@@ -308,7 +322,7 @@ impl Source for References<'_, '_> {
     }
 
     fn handler(&mut self, text: &str) -> Option<String> {
-        self.script.read(self.cx, text, false).map(|(_, answer)| answer)
+        self.script.refer(self.cx, text)
     }
 
     fn enter(&mut self) -> bool {

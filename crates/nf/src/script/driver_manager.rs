@@ -17,7 +17,8 @@
 //!
 //! ## Handlers
 //! - `run`, `step`, `goto`, `get`, `set`, `shift`: control the script, as in Script.
-//! - `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `neg`, `abs`, `ceil`: arithmetic, as in Script.
+//! - `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `neg`, `abs`, `ceil`, `floor`, `round`: arithmetic,
+//!   as in Script.
 //! - `min`, `max`, `avg`, `count`, `popcount`, `gt_vec`: functions of lists of numbers, as in Script.
 //! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`, `not`, `and`, `or`, `nand`, `nor`: comparison and logic, as in
 //!   Script.

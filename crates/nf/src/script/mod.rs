@@ -84,7 +84,8 @@
 //!   rounded.
 //! - `count`, `popcount`: the number of numbers, and the number of those other than 0.
 //! - `gt_vec`: the number of numbers after the first that are greater than the first.
-//! - `neg`, `abs`, `ceil`: negation, absolute value and the next integer of one number.
+//! - `neg`, `abs`, `ceil`, `floor`, `round`: negation, absolute value, and the integer above, below or
+//!   nearest to one number.
 //! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`: compares two words, as numbers if both are numbers, otherwise byte
 //!   by byte.
 //! - `not`: the negation of a truth value.
@@ -313,7 +314,7 @@ impl Element for Script {
         if self.kind != Kind::Driver {
             return true;
         }
-        let outcome = self.activate(cx, 1);
+        let outcome = self.activate_as(cx, 1, true);
         self.report_end(cx, &outcome);
         outcome != Outcome::Blocked
     }
