@@ -77,6 +77,13 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
+    /// Returns the complaint for a warning: in Click's text, the word `warning` is behind every prefix.
+    #[must_use]
+    pub fn as_warning(self) -> Complaint {
+        let words = self.clicks_words.as_ref().unwrap_or(&self.text);
+        Complaint { clicks_words: Some(format!("warning: {words}")), ..self }
+    }
+
     /// Returns the complaint with an empty text of Click, for arguments that Click accepts: `tidegate click`
     /// then prints nothing.
     #[must_use]
@@ -458,7 +465,8 @@ impl<'a> Args<'a> {
                     let close = nearest(name, self.class.args.iter().map(|a| a.name));
                     let hint = close.map(|c| format!(" (did you mean {c}?)")).unwrap_or_default();
                     let text = format!("{name}: unknown argument{hint}");
-                    self.errors.push(Complaint { argument: Some(number), ..text.into() });
+                    let complaint = Complaint::new(text, format!("{name}: unknown argument"));
+                    self.errors.push(Complaint { argument: Some(number), ..complaint });
                 }
                 None if given.text.trim().is_empty() => {}
                 None => too_many = too_many.or(Some(number)),

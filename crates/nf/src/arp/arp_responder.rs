@@ -2,10 +2,10 @@
 //! Answers ARP requests (RFC 826) for configured addresses: its own, or addresses of other hosts (proxy
 //! ARP).
 //!
-//! The request is turned into the reply: it keeps its time stamp, device and VLAN annotation; other
-//! annotations are cleared. Packets that are not requests, or that ask for other addresses, leave by output
-//! 1, or are dropped. Of several prefixes that match, the most specific is used; of two equal prefixes, the
-//! last.
+//! The request is turned into the reply: it keeps its device and VLAN annotation, and has the time stamp 0;
+//! other annotations are cleared. Packets that are not requests, or that ask for other addresses, leave by
+//! output 1, or are dropped. Of several prefixes that match, the most specific is used; of two equal
+//! prefixes, the last.
 //!
 //! ## Usage
 //! `ARPResponder(ENTRY, ...)`
@@ -34,7 +34,7 @@ use classify::IntervalSet;
 use element::args::{ArgType, Ipv4Prefix, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Number, Predicate, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use lang::args::split_spaces;
 use packet::{Annotations, PacketKind};
 use wire::{LinkType, MacAddr, arp, ethernet};
@@ -137,6 +137,7 @@ impl ArpResponder {
         packet.set_link(LinkType::Ethernet.number());
         packet.set_offset(Base::Transport, None);
         packet.set_kind(PacketKind::Host);
+        packet.set_time(Timestamp(0));
         if clears {
             let annotations = packet.annotations_mut().bytes_mut();
             annotations[..Annotations::VLAN_TCI].fill(0);
@@ -165,6 +166,7 @@ fn reply(mac: MacAddr) -> Vec<Action> {
         header_at(Base::Network, ethernet::Header::LEN),
         constant(Field::HeaderOffset(Base::Transport), &[]),
         constant(Field::Kind, &[PacketKind::Host as u8]),
+        constant(Field::TimeStamp, &[0; 8]),
         constant(annotation(0, Annotations::VLAN_TCI as u8), &[0; Annotations::VLAN_TCI]),
         constant(annotation(behind, rest as u8), &vec![0; rest]),
     ]

@@ -64,6 +64,10 @@ impl ArgType for ProtocolNumber {
                 .map_err(|_| not_a(text, "a protocol; write its number, or its name, such as udp")),
         }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("invalid number".into())
+    }
 }
 
 /// Returns the action that sets a field to the packet's identification. The element counts it, so the value

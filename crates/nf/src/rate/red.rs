@@ -111,9 +111,9 @@ impl Bounds {
         } else if self.most > largest {
             Err(format!("MAX_THRESH too large (max {largest})"))
         } else if self.least > self.most {
-            Err("MIN_THRESH greater than MAX_THRESH".into())
+            Err("MIN_THRESH must be <= MAX_THRESH".into())
         } else if self.p > 1 << P_BITS {
-            Err("MAX_P parameter must be between 0 and 1".into())
+            Err("MAX_P must be between 0 and 1".into())
         } else {
             Ok(())
         }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use element::args::{Bytes, Raw};
 use element::{Args, Call, Class, Cx};
 
-/// The default of DATA: 69 bytes, as many as Click's.
-const DEFAULT_DATA: &str = "\"This packet was made by a source that had not been told what to send.\"";
+/// The default of DATA, as in Click, because users compare printed packets.
+const DEFAULT_DATA: &str = "\"Random bullshit in a packet, at least 64 bytes long. Well, now it is.\"";
 
 /// The bytes of a source's packets, from the arguments DATA and LENGTH.
 struct Data {

@@ -128,8 +128,10 @@ fn compile(patterns: &[String], place: Scope<'_>, tables: &Tables) -> (Rules, Ve
     for (number, pattern) in patterns.iter().enumerate() {
         let (condition, issues) = filter_condition(&unquote(pattern), &names);
         let prefix = format!("pattern {number}: ");
-        let issues = issues.into_iter();
-        complaints.extend(issues.map(|(complaint, w)| (number, complaint.behind(&prefix, &prefix), w)));
+        complaints.extend(issues.into_iter().map(|(complaint, is_warning)| {
+            let complaint = if is_warning { complaint.as_warning() } else { complaint };
+            (number, complaint.behind(&prefix, &prefix), is_warning)
+        }));
         let written = Written { argument: number, line: None };
         rules.push(Rule { condition, fate: Fate::Output(number), written });
     }

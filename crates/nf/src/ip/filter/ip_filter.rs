@@ -136,11 +136,12 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
         None => number.to_string(),
     };
     if let Some(text) = what_is_hidden(&hidden, name) {
-        args.warn(text);
+        args.warn(Complaint::from(text).without_clicks_words());
     }
     if compared < rules.len() {
         let later = rules.len() - compared;
-        args.warn(format!("too many rules: whether earlier ones hide the last {later} was not looked at"));
+        let text = format!("too many rules: whether earlier ones hide the last {later} was not looked at");
+        args.warn(Complaint::from(text).without_clicks_words());
     }
 }
 
@@ -264,7 +265,8 @@ impl Reader<'_> {
         };
         let (condition, issues) = filter_condition(pattern, &self.names);
         let argument = written.argument;
-        let issue = |(complaint, is_warning)| {
+        let issue = |(complaint, is_warning): (Complaint, bool)| {
+            let complaint = if is_warning { complaint.as_warning() } else { complaint };
             let complaint = prefix.before(complaint);
             Issue { argument, complaint, is_warning }
         };

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, DST_IP, Depends, Filter, Predicate, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
+use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
 
 use crate::editing::constant;
 use crate::sorting::Sorter;
@@ -84,7 +84,10 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
     args.finish()?;
     if repeated > 0 {
         let s = if repeated > 1 { "s" } else { "" };
-        args.warn(format!("{repeated} route{s} ignored: an earlier one has the same prefix"));
+        args.warn(Complaint::new(
+            format!("{repeated} route{s} ignored: an earlier one has the same prefix"),
+            format!("{repeated} route{s} replaced by later versions"),
+        ));
     }
     Ok(Box::new(RouteLookup::new(kind, table.share(args), outputs)))
 }

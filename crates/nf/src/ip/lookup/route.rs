@@ -38,7 +38,14 @@ pub(super) fn words(text: &str) -> Vec<String> {
 
 /// Parses an IPv4 prefix. `None` if it is not well formed, or if its mask has a one after a zero.
 pub(super) fn prefix(word: &str, place: &Scope<'_>) -> Option<Prefix> {
-    let given = Ipv4Prefix::parse(word, place).ok()?;
+    let mut given = Ipv4Prefix::parse(word, place).ok()?;
+    // As in Click, a name that means an address and its network is the address alone.
+    if !word.contains('/')
+        && let Ok(address) = Ipv4Addr::parse(word, place)
+        && address != given.network()
+    {
+        given = Ipv4Prefix { address, mask: Ipv4Addr::BROADCAST };
+    }
     let mask = given.mask.to_bits();
     let whole = mask.leading_ones() + mask.trailing_zeros() >= 32;
     whole.then(|| Prefix::new(given.address.to_bits(), mask.count_ones() as u8))
