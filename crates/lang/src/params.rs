@@ -139,7 +139,8 @@ pub(crate) fn substitute(
     span: Span,
     lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
 ) -> Result<Substituted, TooLong> {
-    let mut substitution = Substitution { text, span, copied: 0, out: Substituted::default(), lookup };
+    let mut substitution =
+        Substitution { text, span, copied: 0, out: Substituted::default(), is_over: false, lookup };
     for piece in scan::pieces(text) {
         match piece.kind {
             Kind::Plain if text.as_bytes().get(piece.start) != Some(&b'$') => {}
@@ -179,6 +180,8 @@ struct Substitution<'a> {
     /// The offset in `text` up to which it has been copied or replaced.
     copied: usize,
     out: Substituted,
+    /// True after a `${` without a closing brace: the rest of the text has no references.
+    is_over: bool,
     lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
 }
 
@@ -190,7 +193,7 @@ impl<'a> Substitution<'a> {
         // The default of a reference that starts ahead of `at` can extend beyond `at`. Such bytes have been
         // replaced already.
         at = at.max(self.copied);
-        while at < end {
+        while at < end && !self.is_over {
             match text.as_bytes().get(at) {
                 Some(b'\\') if quoted => at += 2,
                 Some(b'$') => match reference_end(text, at) {
@@ -198,6 +201,8 @@ impl<'a> Substitution<'a> {
                         self.replace(at, end, quoted)?;
                         at = end;
                     }
+                    // As in Click, nothing after `${` without a closing brace is a reference.
+                    None if text.as_bytes().get(at + 1) == Some(&b'{') => self.is_over = true,
                     None => at += 1,
                 },
                 _ => at += 1,
