@@ -21,17 +21,17 @@ pub(crate) trait Sink {
     }
 
     /// Executes a turn of the task: pulls at most `most` packets, writes them, and sends them to the output
-    /// with `passes_on`. Returns true if there were any. Schedules the next turn unless writing has failed or
-    /// there is nothing to pull.
+    /// with `passes_on`. Returns true if there were any. Schedules the next turn unless there is nothing to
+    /// pull, or writing has failed and packets are not sent on.
     fn turn(&mut self, cx: &mut Cx<'_>, most: usize, passes_on: bool) -> bool {
         let worked = self.fetch(cx, most, passes_on);
-        if !self.has_failed() && (worked || cx.may_pull(0)) {
+        if (passes_on || !self.has_failed()) && (worked || cx.may_pull(0)) {
             cx.schedule();
         }
         worked
     }
 
-    /// True if writing has failed, so that no more packets are pulled.
+    /// True if writing has failed. Without an output, no more packets are pulled then.
     fn has_failed(&self) -> bool;
 
     /// Pulls at most `most` packets and writes them. Returns true if there were any. With `passes_on`, the

@@ -127,6 +127,15 @@ fn an_element_between_pull_and_push_pulls() {
     assert_eq!(written, "1.000000\n2.000000\n3.000000\n");
 }
 
+/// After an error of writing, packets that an element pulls are still passed on.
+#[test]
+fn a_full_disk_does_not_stop_packets_between_pull_and_push() {
+    let text = "InfiniteSource(LIMIT 5000) -> Queue(10000)
+        -> ToIPSummaryDump(/dev/full, FIELDS timestamp ip_src) -> c :: Counter -> Discard";
+    let outcome = TestRun::default().text(text, &["c.count"]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.values[0].as_deref(), Ok("5000"));
+}
+
 #[test]
 fn several_packets_of_one_line() {
     let source =
