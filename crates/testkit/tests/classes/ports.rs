@@ -12,15 +12,20 @@ use testkit::registry;
 /// The classes with other ports, each with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("ARPQuerier", "output 2 is for packets whose address is not answered (GIVE_UP)"),
+    ("AggregateFilter", "has no limit of 254 outputs"),
     ("AggregateLength", "output 1, which the documentation describes, can be connected"),
     ("AggregatePacketCounter", "packets leave by the output with the number of their input"),
     ("AnonymizeIPAddr", "output 1 pushes also in a pull path"),
     ("Classifier", "without an output, there is no pattern"),
+    ("FastTCPFlows", "works in a push path, too"),
+    ("FastUDPSource", "works in a push path, too"),
     ("FlowCounter", "works in a pull path, too"),
     ("FromTcpdump", "is a name of FromDump, which has an output for packets that are not IP packets"),
     ("IP6NDSolicitor", "output 2 is for packets whose address is not answered"),
+    ("LookupIPRouteMP", "pushes, as the other look-ups"),
     ("PaintSwitch", "without an output, all packets would be dropped"),
     ("ToDPDKDevice", "works in a pull path, too"),
+    ("ToDevice", "packets may also be pushed to it"),
 ];
 
 /// Returns a code with both sides, without letters that repeat the letter before them.
