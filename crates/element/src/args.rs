@@ -81,6 +81,9 @@ impl Complaint {
     #[must_use]
     pub fn as_warning(self) -> Complaint {
         let words = self.clicks_words.as_ref().unwrap_or(&self.text);
+        if words.is_empty() {
+            return self;
+        }
         Complaint { clicks_words: Some(format!("warning: {words}")), ..self }
     }
 

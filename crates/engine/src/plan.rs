@@ -467,7 +467,9 @@ impl Plan {
                             true => 0,
                             false => usize::from(connections.is_empty()),
                         };
-                        problems.extend((0..found).map(|_| self.misuse(output, (id, port), is_reuse)));
+                        if found > 0 {
+                            problems.push(self.misuse(output, (id, port), is_reuse, found));
+                        }
                     }
                 }
             }
@@ -478,21 +480,23 @@ impl Plan {
     }
 
     /// Makes the problem of a port that has several connections, but must have one (`is_reuse`), or has no
-    /// connection.
-    fn misuse(&self, output: bool, (id, port): (ElementId, usize), is_reuse: bool) -> Problem {
+    /// connection. Click reports the problem `times` times: once for each connection but one.
+    fn misuse(&self, output: bool, (id, port): (ElementId, usize), is_reuse: bool, times: usize) -> Problem {
         let (declaration, kind) = (self.declaration(id), if output { "output" } else { "input" });
         let text = match (is_reuse, output) {
             (false, _) => format!("'{declaration}' {kind} {port} unused"),
             (true, true) => format!("illegal reuse of '{declaration}' push output {port}"),
             (true, false) => format!("illegal reuse of '{declaration}' pull input {port}"),
         };
-        let mut problem = self.problem(id, text);
-        problem.diagnostic = problem.diagnostic.with_hint(match (is_reuse, output) {
-            (false, true) => "connect it, for example to Discard",
-            (false, false) => "connect it, for example from Idle",
-            (true, true) => "a Tee copies packets to several places",
-            (true, false) => "a scheduler such as RoundRobinSched pulls from several places",
-        });
+        let words = vec![text.as_str(); times].join("\n");
+        let mut problem = self.problem(id, text.clone());
+        problem.diagnostic =
+            problem.diagnostic.with_clicks_words(words).with_hint(match (is_reuse, output) {
+                (false, true) => "connect it, for example to Discard",
+                (false, false) => "connect it, for example from Idle",
+                (true, true) => "a Tee copies packets to several places",
+                (true, false) => "a scheduler such as RoundRobinSched pulls from several places",
+            });
         problem
     }
 }

@@ -30,8 +30,10 @@ impl WorkerHost<'_> {
             _ => complaint.text,
         };
         let mut new = built.map_err(|errors| {
+            let own: Vec<String> = errors.iter().map(|error| error.text.clone()).collect();
             let texts: Vec<String> = errors.into_iter().map(text).filter(|text| !text.is_empty()).collect();
-            texts.join("\n")
+            // Click has no words for some errors, but a failure needs a message.
+            if texts.is_empty() { own.join("\n") } else { texts.join("\n") }
         })?;
         let is_stand_in = !new.effects().replaces.is_empty();
         if is_stand_in {

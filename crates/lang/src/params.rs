@@ -162,14 +162,14 @@ pub(crate) fn substitute_config(
 ) -> Result<Substituted, TooLong> {
     let mut out = Substituted::default();
     let mut start = 0;
-    let directives = scan::directives(text);
-    for end in directives.iter().map(|line| line.start).chain([text.len()]) {
+    for line in scan::directives(text).into_iter().chain(std::iter::once(text.len()..text.len())) {
+        let end = line.start;
         let place = Span { start: span.start + start, end: span.start + end, ..span };
         let part = substitute(text.get(start..end).unwrap_or(""), place, lookup)?;
         let at = out.text.len();
         out.origins.extend(part.origins.into_iter().map(|origin| Origin { at: at + origin.at, ..origin }));
         out.text.push_str(&part.text);
-        start = directives.iter().find(|line| line.start == end).map_or(end, |line| line.end);
+        start = line.end;
     }
     Ok(out)
 }

@@ -148,12 +148,15 @@ fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnost
         // At an `input`, connections arrive from outside and leave to the inside; at an `output`, the other
         // way round.
         let (outside, inside) = if *is_output { (sides.1, sides.0) } else { *sides };
+        // The user has not written the name of a group.
+        let name = if owner.contains("'@") { "group" } else { owner };
         let finding = match (outside, inside) {
-            (Some(used), None) => Diagnostic::error(used, format!("{owner} has no {side} {number}"))
+            (Some(used), None) => Diagnostic::error(used, format!("{name} has no {side} {number}"))
                 .with_clicks_line(Some(*span), format!("{owner} has no {side} {number}"))
-                .with_related(*span, format!("{owner} is here"))
+                .with_related(*span, format!("{name} is here"))
                 .with_hint(format!("connect '{side} [{number}]' inside it, or use another port")),
-            (None, Some(_)) => Diagnostic::error(*span, format!("{owner} {side} {number} unused"))
+            (None, Some(_)) => Diagnostic::error(*span, format!("{name} {side} {number} unused"))
+                .with_clicks_words(format!("{owner} {side} {number} unused"))
                 .with_hint(format!("connect its {side} {number}")),
             _ => continue,
         };

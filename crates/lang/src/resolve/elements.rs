@@ -196,13 +196,19 @@ impl<'s> Resolver<'s, '_> {
                 self.error(Diagnostic::error(misused, &message).with_clicks_line(Some(place), message));
             }
             let highest = ports.last().copied().unwrap_or(0);
-            for missing in (0..highest).filter(|port| !ports.contains(port)) {
-                let message = format!("'{subject}' {side} {missing} missing");
-                self.error(
-                    Diagnostic::error(span, &message)
-                        .with_hint(format!("{side} {highest} is used, so all below it must be too"))
-                        .with_clicks_line(Some(place), message),
-                );
+            let mut missing = (0..highest).filter(|port| !ports.contains(port)).peekable();
+            if let Some(&first) = missing.peek() {
+                // Click has a message for each port.
+                let clicks_lines: Vec<(Option<Span>, String)> =
+                    missing.map(|port| (Some(place), format!("'{subject}' {side} {port} missing"))).collect();
+                let more = match clicks_lines.len() - 1 {
+                    0 => String::new(),
+                    more => format!(", and {more} more {side}s"),
+                };
+                let message = format!("'{subject}' {side} {first}{more} missing");
+                let error = Diagnostic::error(span, message)
+                    .with_hint(format!("{side} {highest} is used, so all below it must be too"));
+                self.error(Diagnostic { clicks_lines, ..error });
             }
         }
         (inputs.last().map_or(0, |port| port + 1), outputs.last().map_or(0, |port| port + 1))
