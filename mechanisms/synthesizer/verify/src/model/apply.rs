@@ -9,9 +9,8 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use oxidd::bcdd::BCDDFunction;
-use oxidd::util::AllocResult;
-use oxidd::{Edge, Function, HasLevel, LevelNo, Manager, Node};
+use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
+use oxidd::{Edge, Function, HasLevel, LevelNo, Manager, ManagerRef, Node};
 use oxidd_core::util::{EdgeDropGuard, Own, Ref};
 use oxidd_core::{ApplyCache, DiagramRules, HasApplyCache, LevelView, ReducedOrNew};
 use oxidd_rules_bdd::complement_edge::{BCDDOp, BCDDRules, BCDDTerminal, EdgeTag};
@@ -28,9 +27,18 @@ pub(super) enum Stop {
     Late,
 }
 
-/// A step counter for diagram operations, which also checks the deadline.
-#[derive(Debug, Default)]
+/// A counter of the nodes and of the steps of diagram operations, which also checks the limits of both: the
+/// room for nodes, and the deadline.
+///
+/// The library has room for more nodes than `room`. When its own room is nearly full, a thread of the library
+/// frees nodes in the background, and meanwhile neither finds room for a node nor frees nodes when it is
+/// asked to. Whether there is room would then depend on the speed of that thread.
+#[derive(Debug)]
 pub(super) struct Meter {
+    /// The number of nodes that may exist.
+    room: usize,
+    /// The number of nodes that exist, including unreferenced nodes that have not been freed.
+    nodes: Cell<usize>,
     steps: Cell<u64>,
     /// The step count at the last reading of the clock.
     looked: Cell<u64>,
@@ -39,6 +47,28 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Makes a counter for an empty set of diagrams with room for `room` nodes.
+    pub(super) fn new(room: usize) -> Meter {
+        Meter {
+            room,
+            nodes: Cell::new(0),
+            steps: Cell::new(0),
+            looked: Cell::new(0),
+            deadline: Cell::new(None),
+            is_late: Cell::new(false),
+        }
+    }
+
+    /// Returns the number of nodes that exist, including unreferenced nodes that have not been freed.
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes.get()
+    }
+
+    /// Sets the number of nodes that exist, after unreferenced nodes were freed.
+    pub(super) fn set_nodes(&self, nodes: usize) {
+        self.nodes.set(nodes);
+    }
+
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
         self.deadline.set(deadline);
     }
@@ -71,6 +101,19 @@ impl Meter {
         self.steps.set(self.steps.get() + 1);
         if self.is_late() { Err(Stop::Late) } else { Ok(()) }
     }
+}
+
+/// Returns the function that is the value of the variable at `level` of the variable order.
+pub(super) fn variable(
+    meter: &Meter,
+    manager: &BCDDManagerRef,
+    level: LevelNo,
+) -> Result<BCDDFunction, Stop> {
+    manager.with_manager_shared(|manager| {
+        let apply = Apply { manager, meter };
+        let edge = apply.node(level, apply.constant(true)?, apply.constant(false)?)?;
+        Ok(BCDDFunction::from_edge(manager, edge))
+    })
 }
 
 pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
@@ -212,16 +255,32 @@ where
         };
         let then = EdgeDropGuard::new(manager, apply(self, part(0))?);
         let otherwise = apply(self, part(1))?;
-        let result = self.node(level, then.into_edge(), otherwise).map_err(|_| Stop::Full)?;
+        let result = self.node(level, then.into_edge(), otherwise)?;
         manager.apply_cache().add(manager, operation, &operands, result.borrowed());
         Ok(result)
     }
 
-    fn node(&self, level: LevelNo, then: Own<M::Edge>, otherwise: Own<M::Edge>) -> AllocResult<Own<M::Edge>> {
-        match BCDDRules::reduce(self.manager, level, [then, otherwise]) {
-            ReducedOrNew::Reduced(edge) => Ok(edge),
-            ReducedOrNew::New(node, tag) => Ok(self.manager.level(level).get_or_insert(node)?.with_tag(tag)),
+    fn node(
+        &self,
+        level: LevelNo,
+        then: Own<M::Edge>,
+        otherwise: Own<M::Edge>,
+    ) -> Result<Own<M::Edge>, Stop> {
+        let (node, tag) = match BCDDRules::reduce(self.manager, level, [then, otherwise]) {
+            ReducedOrNew::Reduced(edge) => return Ok(edge),
+            ReducedOrNew::New(node, tag) => (node, tag),
+        };
+        let mut nodes = self.manager.level(level);
+        let before = nodes.len();
+        let edge = nodes.get_or_insert(node).map_err(|_| Stop::Full)?.with_tag(tag);
+        if nodes.len() > before {
+            self.meter.nodes.set(self.meter.nodes.get() + 1);
+            if self.meter.nodes.get() > self.meter.room {
+                self.manager.drop_edge(edge);
+                return Err(Stop::Full);
+            }
         }
+        Ok(edge)
     }
 
     /// Returns the value of a diagram that is a constant; `None` if it depends on a variable.
@@ -243,7 +302,7 @@ mod tests {
     use std::time::Duration;
 
     use fastrand::Rng;
-    use oxidd::{BooleanFunction, ManagerRef};
+    use oxidd::BooleanFunction;
 
     use super::*;
 
@@ -270,7 +329,7 @@ mod tests {
     #[test]
     fn results_are_those_of_the_library() {
         let mut random = Rng::with_seed(5);
-        let meter = Meter::default();
+        let meter = Meter::new(usize::MAX);
         for _ in 0..20 {
             let all = functions(9, &mut random);
             for _ in 0..200 {
@@ -291,7 +350,7 @@ mod tests {
         manager.with_manager_exclusive(|manager| manager.add_vars(3 * bits));
         let variable =
             |number: u32| manager.with_manager_shared(|manager| BCDDFunction::var(manager, number).unwrap());
-        let meter = Meter::default();
+        let meter = Meter::new(usize::MAX);
         let equal = |first: u32, second: u32| {
             let all = manager.with_manager_shared(BCDDFunction::t);
             (0..bits).fold(all, |all, bit| {
@@ -312,7 +371,7 @@ mod tests {
         manager.with_manager_exclusive(|manager| manager.add_vars(40));
         let variable =
             |number: u32| manager.with_manager_shared(|manager| BCDDFunction::var(manager, number).unwrap());
-        let meter = Meter::default();
+        let meter = Meter::new(usize::MAX);
         let mut all = manager.with_manager_shared(BCDDFunction::t);
         let full = (0..20).find_map(|bit| {
             let differ = xor(&meter, &variable(bit), &variable(20 + bit)).ok()?;
