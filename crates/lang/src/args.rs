@@ -1,8 +1,9 @@
 //! Splits configuration strings into arguments, and handles quotes. A configuration string is a
 //! comma-separated list of arguments (click(5), "Configuration strings").
 //!
-//! Inside `'...'`, `"..."` and `\<...>`, commas, white space and comments have no special meaning. Inside
-//! parentheses and brackets they have: `max(1, 2)` is two arguments. A comment counts as one space.
+//! Inside `'...'` and `"..."`, commas, white space and comments have no special meaning; inside `\<...>`,
+//! commas and white space have none. Inside parentheses and brackets they have: `max(1, 2)` is two arguments.
+//! A comment or a line directive counts as one space.
 
 use std::ops::Range;
 
@@ -12,8 +13,8 @@ use crate::scan::{self, Kind};
 /// An argument of a configuration string, or a word of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// The text of the argument without white space around it. Each comment in it is replaced by one space;
-    /// quotes are kept.
+    /// The text of the argument without white space around it. Each comment or line directive in it is
+    /// replaced by one space; quotes are kept.
     pub text: String,
     /// The range of bytes from which the text was taken: in the configuration string for an argument, and in
     /// the argument that was split for a word ([`split_spaces`]).
@@ -84,7 +85,7 @@ pub fn unquote_bytes(text: &str) -> Vec<u8> {
             Kind::Single => out.extend_from_slice(inner(1)),
             Kind::Double => unescape(inner(1), &mut out),
             Kind::Data => push_data(inner(1), &mut out),
-            Kind::Plain | Kind::Comment => {
+            Kind::Plain | Kind::Comment | Kind::Directive => {
                 out.extend_from_slice(text.as_bytes().get(piece.start..piece.end).unwrap_or_default());
             }
         }
@@ -136,7 +137,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
 
 /// Returns the name of the first parameter in a text, without dollar sign and braces; `None` if there is
 /// none. After substitution, only parameters without a value are left in a text. Text in quotes is ignored,
-/// because it may contain a literal dollar sign; so are comments and `\<...>` data.
+/// because it may contain a literal dollar sign; so are comments, line directives and `\<...>` data.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
@@ -151,7 +152,7 @@ pub fn parameter(text: &str) -> Option<&str> {
 
 fn is_blank(text: &str, piece: scan::Piece) -> bool {
     match piece.kind {
-        Kind::Comment => true,
+        Kind::Comment | Kind::Directive => true,
         Kind::Plain => text.as_bytes().get(piece.start).is_some_and(|&byte| is_space(byte)),
         _ => false,
     }
@@ -162,14 +163,15 @@ fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// Makes the argument at `config[range]`: replaces comments by spaces, and removes white space around it.
+/// Makes the argument at `config[range]`: replaces comments and line directives by spaces, and removes white
+/// space around it.
 fn arg(config: &str, range: Range<usize>) -> Arg {
     let base = range.start;
     let raw = config.get(range).unwrap_or("");
     let (mut text, mut copied) = (String::new(), 0);
     let (mut first, mut last) = (None, 0);
     for piece in scan::pieces(raw) {
-        if piece.kind == Kind::Comment {
+        if matches!(piece.kind, Kind::Comment | Kind::Directive) {
             text.push_str(raw.get(copied..piece.start).unwrap_or(""));
             text.push(' ');
             copied = piece.end;
@@ -242,10 +244,10 @@ fn digits(text: &[u8], from: usize, limit: usize, is_digit: impl Fn(u8) -> bool)
 }
 
 /// Appends the bytes of a `\<...>` string to `out`. `text` starts with `<` and ends ahead of `>`. Two
-/// hexadecimal digits make a byte, as does a last single digit; other characters are ignored.
+/// hexadecimal digits make a byte, as does a last single digit; comments and other characters are ignored.
 fn push_data(text: &[u8], out: &mut Vec<u8>) {
-    let digits: Vec<u8> =
-        text.iter().filter(|byte| byte.is_ascii_hexdigit()).map(|byte| hex(*byte)).collect();
+    let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
+    let digits: Vec<u8> = scan::outside_comments(text).filter(is_digit).map(hex).collect();
     out.extend(digits.chunks(2).map(|pair| pair.iter().fold(0, |value: u8, digit| value << 4 | digit)));
 }
 
@@ -288,6 +290,14 @@ mod tests {
     }
 
     #[test]
+    fn line_directives_are_spaces() {
+        assert_eq!(texts(split("a\n# 9 \"y, h\"\n b,\n# 12\nc, #d")), ["a\n \n b", "c", "#d"]);
+        assert_eq!(texts(split_spaces("a\n#b c\nd")), ["a", "d"]);
+        assert_eq!(texts(split("a\n'\n# b'")), ["a\n'\n# b'"]);
+        assert_eq!(parameter("a\n# $b\n"), None);
+    }
+
+    #[test]
     fn ranges_point_at_the_argument() {
         let config = " /* x */ a b // y\n , 'c' ";
         let found: Vec<_> = split(config).into_iter().map(|arg| &config[arg.range]).collect();
@@ -312,6 +322,7 @@ mod tests {
             (r"\< 54 69  6D 65 72 >", "Timer"),
             (r#""x\<48 45>y""#, "xHEy"),
             (r"'\<48>'", r"\<48>"),
+            (r#"\<54:69, '6D' "65" /* 00 */ g>"#, "Time"),
             (r"a\nb", r"a\nb"),
             ("\"open", "open"),
             ("ü'é'", "üé"),

@@ -204,12 +204,10 @@ impl<'p> Expander<'p> {
     fn config(&mut self, instance: &Instance<'p>, span: Option<Span>) -> Substituted {
         let Some(span) = span else { return Substituted::default() };
         let mut lookup = |name: &str| instance.environment.get(name);
-        params::substitute_config(self.sources.slice(span), span, &mut lookup).unwrap_or_else(
-            |params::TooLong| {
-                params::too_long(span).add_to(self.diagnostics);
-                Substituted::default()
-            },
-        )
+        params::substitute(self.sources.slice(span), span, &mut lookup).unwrap_or_else(|params::TooLong| {
+            params::too_long(span).add_to(self.diagnostics);
+            Substituted::default()
+        })
     }
 
     /// Chooses the alternative of a compound element: the first that has as many ports as the use connects,

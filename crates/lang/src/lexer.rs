@@ -117,26 +117,21 @@ impl<'a> Lexer<'a> {
                 break;
             }
             at = piece.end;
-            if long.is_none() && piece.kind != Kind::Comment {
+            if long.is_none() && !matches!(piece.kind, Kind::Comment | Kind::Directive) {
                 let line_end = bytes[piece.start..piece.end].iter().position(|&byte| byte == b'\n');
                 long =
                     line_end.filter(|&length| length > 0).map(|length| (piece.start, piece.start + length));
             }
-            if piece.kind == Kind::Plain && scan::starts_directive(bytes, piece.start) {
-                self.at = piece.start;
-                self.directive(findings);
+            match (piece.kind, bytes.get(piece.start)) {
                 // The line break after the directive belongs to the configuration string.
-                at = scan::line_end(self.text, piece.start);
-            } else if piece.kind == Kind::Plain {
-                match bytes.get(piece.start) {
-                    Some(b'(') => depth += 1,
-                    Some(b')') if depth == 0 => {
-                        self.at = piece.end;
-                        return self.span(start, piece.start);
-                    }
-                    Some(b')') => depth -= 1,
-                    _ => {}
+                (Kind::Directive, _) => self.directive(piece.start, findings),
+                (Kind::Plain, Some(b'(')) => depth += 1,
+                (Kind::Plain, Some(b')')) if depth == 0 => {
+                    self.at = piece.end;
+                    return self.span(start, piece.start);
                 }
+                (Kind::Plain, Some(b')')) => depth -= 1,
+                _ => {}
             }
         }
         findings.diagnostics.push(match open_piece {
@@ -178,8 +173,9 @@ impl<'a> Lexer<'a> {
             if self.at == 0 && bytes.starts_with(b"#!") {
                 // A first line such as `#!/usr/bin/click -f`, which makes a file a script, is ignored.
                 self.at = self.text.find('\n').unwrap_or(self.text.len());
-            } else if byte == b'#' && starts_line {
-                self.directive(findings);
+            } else if byte == b'#' && self.at == 0 {
+                self.directive(0, findings);
+                self.at = scan::line_end(bytes, 0);
             } else if byte.is_ascii_whitespace() || byte == 0x0b {
                 starts_line |= byte == b'\n' || byte == b'\r';
                 self.at += 1;
@@ -191,6 +187,10 @@ impl<'a> Lexer<'a> {
                         }
                         self.at = piece.end;
                     }
+                    Some(piece) if piece.kind == Kind::Directive => {
+                        self.directive(piece.start, findings);
+                        self.at = piece.end;
+                    }
                     _ => break,
                 }
             }
@@ -198,12 +198,13 @@ impl<'a> Lexer<'a> {
         starts_line
     }
 
-    fn directive(&mut self, findings: &mut Findings) {
-        let end = scan::line_end(self.text, self.at);
-        let line = self.text.get(self.at..end).unwrap_or("");
-        let span = self.span(self.at, end);
+    /// Adds the line directive at offset `at` to `findings`.
+    fn directive(&mut self, at: usize, findings: &mut Findings) {
+        let end = scan::line_end(self.text.as_bytes(), at);
+        let line = self.text.get(at..end).unwrap_or("");
+        let span = self.span(at, end);
         let is_crlf = self.text.as_bytes().get(end..end + 2) == Some(b"\r\n");
-        self.at = (end + 1 + usize::from(is_crlf)).min(self.text.len());
+        let start = (end + 1 + usize::from(is_crlf)).min(self.text.len());
         let body = line.trim_start_matches('#').trim_start();
         let body = body.strip_prefix("line").unwrap_or(body).trim();
         let (number, file) = body.split_at(body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len()));
@@ -213,7 +214,7 @@ impl<'a> Lexer<'a> {
         let file = name.map(|piece| unescaped(file.get(1..piece.end.saturating_sub(1)).unwrap_or("")));
         match number.parse() {
             Ok(line) => {
-                let directive = Directive { start: self.at, line, file };
+                let directive = Directive { start, line, file };
                 if findings.directives.last().is_none_or(|last| last.start < directive.start) {
                     findings.directives.push(directive);
                 }

@@ -133,7 +133,7 @@ pub(crate) struct Substituted {
 /// Replaces the parameters in `text` by their values, which `lookup` returns. `span` is the place of the
 /// text. A parameter that has neither a value nor a default stays as it is, because scripts have variables
 /// of their own. So do parameters in single quotes and comments. Inside double quotes, the quotes of a value
-/// are escaped.
+/// are escaped. Line directives are removed, because they are for the text from which `text` was taken.
 pub(crate) fn substitute(
     text: &str,
     span: Span,
@@ -147,31 +147,11 @@ pub(crate) fn substitute(
             Kind::Plain | Kind::Data => substitution.run(piece.start, piece.end, false)?,
             Kind::Double => substitution.run(piece.start, piece.end, true)?,
             Kind::Single | Kind::Comment => {}
+            Kind::Directive => substitution.leave_out(piece.start, piece.end)?,
         }
     }
     substitution.copy_to(text.len())?;
     Ok(substitution.out)
-}
-
-/// Replaces the parameters in the configuration string `text` of a file, as [`substitute`] does, and removes
-/// line directives.
-pub(crate) fn substitute_config(
-    text: &str,
-    span: Span,
-    lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
-) -> Result<Substituted, TooLong> {
-    let mut out = Substituted::default();
-    let mut start = 0;
-    for line in scan::directives(text).into_iter().chain(std::iter::once(text.len()..text.len())) {
-        let end = line.start;
-        let place = Span { start: span.start + start, end: span.start + end, ..span };
-        let part = substitute(text.get(start..end).unwrap_or(""), place, lookup)?;
-        let at = out.text.len();
-        out.origins.extend(part.origins.into_iter().map(|origin| Origin { at: at + origin.at, ..origin }));
-        out.text.push_str(&part.text);
-        start = line.end;
-    }
-    Ok(out)
 }
 
 struct Substitution<'a> {
@@ -234,6 +214,16 @@ impl<'a> Substitution<'a> {
         self.copy_to(start)?;
         self.push(&value, start, end, false)?;
         self.copied = end;
+        Ok(())
+    }
+
+    /// Copies the text up to the offset `start`, and leaves out what comes then up to the offset `end`.
+    fn leave_out(&mut self, start: usize, end: usize) -> Result<(), TooLong> {
+        // The default of a reference can extend beyond `start`, and has been replaced already.
+        if start >= self.copied {
+            self.copy_to(start)?;
+            self.copied = end;
+        }
         Ok(())
     }
 
