@@ -169,7 +169,10 @@ impl<'s> Resolver<'s, '_> {
         compound: Option<&str>,
         span: Span,
     ) -> (usize, usize) {
-        let subject = compound.unwrap_or("<anonymous group>");
+        let (subject, clicks_subject) = match compound {
+            Some(name) => (format!("'{name}'"), format!("'{name}'")),
+            None => ("group".to_owned(), "'<anonymous group>'".to_owned()),
+        };
         // Click names the start of a compound element, and the end of a group.
         let place = if compound.is_some() { span } else { Span { start: span.end, ..span } };
         let links = scope.template.links.get(first_link..).unwrap_or_default();
@@ -192,20 +195,21 @@ impl<'s> Resolver<'s, '_> {
         let sides = [("input", "output", into_input, &inputs), ("output", "input", out_of_output, &outputs)];
         for (side, other, misused, ports) in sides {
             if let Some(misused) = misused {
-                let message = format!("'{subject}' pseudoelement '{side}' may only be used as {other}");
-                self.error(Diagnostic::error(misused, &message).with_clicks_line(Some(place), message));
+                let what = format!("pseudoelement '{side}' may only be used as {other}");
+                let error = Diagnostic::error(misused, format!("{subject} {what}"));
+                self.error(error.with_clicks_line(Some(place), format!("{clicks_subject} {what}")));
             }
             let highest = ports.last().copied().unwrap_or(0);
             let mut missing = (0..highest).filter(|port| !ports.contains(port)).peekable();
             if let Some(&first) = missing.peek() {
                 // Click has a message for each port.
-                let clicks_lines: Vec<(Option<Span>, String)> =
-                    missing.map(|port| (Some(place), format!("'{subject}' {side} {port} missing"))).collect();
+                let line = |port| (Some(place), format!("{clicks_subject} {side} {port} missing"));
+                let clicks_lines: Vec<(Option<Span>, String)> = missing.map(line).collect();
                 let more = match clicks_lines.len() - 1 {
                     0 => String::new(),
-                    more => format!(", and {more} more {side}s"),
+                    more => format!(", and {more} more"),
                 };
-                let message = format!("'{subject}' {side} {first}{more} missing");
+                let message = format!("{subject} {side} {first} missing{more}");
                 let error = Diagnostic::error(span, message)
                     .with_hint(format!("{side} {highest} is used, so all below it must be too"));
                 self.error(Diagnostic { clicks_lines, ..error });
