@@ -285,6 +285,19 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
     Loaded::new(sources, (graph, diagnostics), name, text)
 }
 
+/// Returns the problems in the order of their places. (The order in which they were found is that of Click,
+/// which [`crate::click`] keeps.)
+fn in_reading_order<'p>(problems: &'p [Problem], sources: &Sources) -> Vec<&'p Problem> {
+    let mut problems: Vec<&Problem> = problems.iter().collect();
+    problems.sort_by_cached_key(|problem| sources.reading_order(problem.diagnostic.span));
+    problems
+}
+
+/// Returns the text of the problems without the lines that they are about, in the order of their places.
+pub(crate) fn rendered(problems: &[Problem], sources: &Sources) -> String {
+    in_reading_order(problems, sources).into_iter().map(|problem| problem.render(sources)).collect()
+}
+
 /// Returns the folders for libraries in the environment variable CLICKPATH. Empty if it is not set.
 fn click_path() -> OsString {
     std::env::var_os("CLICKPATH").unwrap_or_default()
@@ -472,9 +485,9 @@ impl Loaded {
         }
     }
 
-    /// Shows the first [`MOST_SHOWN`] errors and the first [`MOST_SHOWN`] warnings on standard error, each
-    /// with the lines that it is about. Then shows the number of errors if there are several, and of warnings
-    /// if some are not shown.
+    /// Shows the first [`MOST_SHOWN`] errors and the first [`MOST_SHOWN`] warnings, in the order of their
+    /// places, on standard error, each with the lines that it is about. Then shows the number of errors if
+    /// there are several, and of warnings if some are not shown.
     pub(crate) fn show(&self) {
         if self.problems.is_empty() {
             return;
@@ -484,7 +497,7 @@ impl Loaded {
             texts.map(|id| (self.sources.name(id).to_string(), self.sources.text(id).to_string())),
         );
         let (mut errors, mut warnings) = (0, 0);
-        for problem in &self.problems {
+        for problem in in_reading_order(&self.problems, &self.sources) {
             let is_error = problem.diagnostic.severity == Severity::Error;
             let count = if is_error { &mut errors } else { &mut warnings };
             *count += 1;

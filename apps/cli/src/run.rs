@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lang::Span;
 
 use crate::analyze::{can_write, is_stream, save};
-use crate::load::{Input, Loaded, Texts, parse, start_dpdk};
+use crate::load::{Input, Loaded, Texts, parse, rendered, start_dpdk};
 use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::origin;
@@ -290,7 +290,7 @@ fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuil
         let built = recipe.build(&mut loaded);
         let new_warnings = warnings.remove_known(&mut loaded.problems);
         let Loaded { sources, problems, text, .. } = loaded;
-        let said: String = problems.iter().map(|problem| problem.render(&sources)).collect();
+        let said = rendered(&problems, &sources);
         let Some(Built { plan, copies, recomposer }) = built else { return Err(said.trim_end().to_string()) };
         recipe.check(&plan, &copies)?;
         crate::show(format_args!("{said}"));

@@ -95,7 +95,7 @@ impl Sources {
 
     /// Returns a key by which spans can be sorted in the order in which the texts are read: the text of a
     /// library is read where it is required.
-    pub(crate) fn reading_order(&self, span: Span) -> Vec<Span> {
+    pub fn reading_order(&self, span: Span) -> Vec<Span> {
         let mut places = vec![span];
         let place = |span: Span| self.texts.get(span.source.0).and_then(|source| source.required_at);
         while let Some(outer) = places.last().and_then(|&span| place(span)) {
@@ -215,6 +215,18 @@ mod tests {
         assert_eq!(place(14), "b:7:1");
         assert_eq!(place(16), "b:8:1");
         assert_eq!(place(22), "b:3:1");
+    }
+
+    #[test]
+    fn a_library_is_read_where_it_is_required() {
+        let mut sources = Sources::new();
+        let main = sources.add("main", "a; require(library x); b");
+        let outer = sources.add_library("x".into(), "c; require(library y); d".into(), at(main, 3));
+        let inner = sources.add_library("y".into(), "e".into(), at(outer, 3));
+        let mut places = [at(outer, 23), at(main, 0), at(inner, 0), at(main, 23), at(outer, 0)];
+        places.sort_by_cached_key(|&place| sources.reading_order(place));
+        let in_order = [at(main, 0), at(outer, 0), at(inner, 0), at(outer, 23), at(main, 23)];
+        assert_eq!(places, in_order);
     }
 
     #[test]

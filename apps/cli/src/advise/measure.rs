@@ -74,9 +74,7 @@ pub(super) fn run(
         );
     }
     let mut loaded = load::parse(load::Texts::of("advise", text), &[], true);
-    let problem = |loaded: &load::Loaded| {
-        loaded.problems.iter().map(|problem| problem.render(&loaded.sources)).collect::<String>()
-    };
+    let problem = |loaded: &load::Loaded| load::rendered(&loaded.problems, &loaded.sources);
     let Some((plan, configured)) = loaded.build(None) else { return Err(problem(&loaded)) };
     let options = Options { clock: ClockKind::Trace, progress: Arc::clone(progress), ..Options::default() };
     let mut worker =
