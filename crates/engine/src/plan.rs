@@ -1,6 +1,7 @@
 //! The plan of a graph, the part that does not change in a run: classes, ports, push and pull, connections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use element::class::Task;
 use element::ports::{self, Processing};
@@ -8,9 +9,6 @@ use element::{Class, ElementId, Registry};
 use lang::{Connection, Diagnostic, Graph, Span};
 
 use crate::problem::Problem;
-
-/// The largest number of connections that the search for conflicts of push and pull in Click's order visits.
-const MAX_STEPS: usize = 10_000_000;
 
 /// A graph whose classes are known and whose connections are valid. Elements are numbered as in the graph.
 pub struct Plan {
@@ -242,21 +240,16 @@ impl Plan {
     /// # Errors
     /// If a port would have to be both push and pull: all such errors.
     fn resolve_processing(&mut self) -> Result<(), Vec<Problem>> {
-        let mut problems = Vec::new();
+        let mut is_conflict = false;
         // Only changes are propagated, so the time is proportional to the numbers of ports and connections.
         let mut changed: Vec<ElementId> = (0..self.len()).collect();
-        let mut mixed = BTreeSet::new();
         while let Some(id) = changed.pop() {
             for (input, output) in self.agnostic_pairs(id) {
                 match (self.inputs[id][input], self.outputs[id][output]) {
                     (Processing::Agnostic, Processing::Agnostic) => {}
                     (Processing::Agnostic, known) => self.inputs[id][input] = known,
                     (known, Processing::Agnostic) => self.outputs[id][output] = known,
-                    (a, b) if a != b && mixed.insert(id) => {
-                        let problem = self.conflict(((id, output), b), ((id, input), a), None);
-                        problems.push(problem);
-                    }
-                    _ => {}
+                    (a, b) => is_conflict |= a != b,
                 }
             }
             for output in 0..self.outputs[id].len() {
@@ -289,12 +282,9 @@ impl Plan {
                 changed.push(id);
             }
         }
-        for connection in &self.graph.connections {
-            let ((a, output), (b, input)) = (connection.from, connection.to);
-            let (from, to) = (self.outputs[a][output], self.inputs[b][input]);
-            if from != to {
-                problems.push(self.conflict(((a, output), from), ((b, input), to), Some(connection.span)));
-            }
+        let differ = |c: &Connection| self.outputs[c.from.0][c.from.1] != self.inputs[c.to.0][c.to.1];
+        if is_conflict || self.graph.connections.iter().any(differ) {
+            return Err(self.conflicts());
         }
         for side in self.inputs.iter_mut().chain(&mut self.outputs) {
             for port in side {
@@ -303,12 +293,12 @@ impl Plan {
                 }
             }
         }
-        if problems.is_empty() { Ok(()) } else { Err(self.conflicts_in_clicks_order().unwrap_or(problems)) }
+        Ok(())
     }
 
-    /// Returns the conflicts of push and pull as Click finds them: with each pass over all connections, in
-    /// Click's order, push and pull come one port further. `None` in large graphs, where this takes too long.
-    fn conflicts_in_clicks_order(&self) -> Option<Vec<Problem>> {
+    /// Returns the conflicts of push and pull as Click finds them: it passes over all connections, in its
+    /// order, again and again until nothing changes, and reports those that connect push and pull.
+    fn conflicts(&self) -> Vec<Problem> {
         let processing = |output: bool, ports: &[Vec<Processing>]| -> Vec<Vec<Processing>> {
             let of_port = |id: ElementId, port| {
                 ports::processing(self.classes[id].processing, output, port).unwrap_or(Processing::Agnostic)
@@ -325,30 +315,43 @@ impl Plan {
         let inner = (0..self.len()).flat_map(|id| {
             self.agnostic_pairs(id).map(move |(input, output)| ((id, output), (id, input), None))
         });
-        let mut links: Vec<_> = outer.chain(inner).collect();
-        let (mut problems, mut steps, mut is_changed) = (Vec::new(), 0, true);
-        while is_changed {
-            is_changed = false;
-            steps += links.len();
-            if steps > MAX_STEPS {
-                return None;
-            }
-            links.retain(|&(from, to, span)| {
-                let (output, input) = (&mut outputs[from.0][from.1], &mut inputs[to.0][to.1]);
-                match (*output, *input) {
-                    (Processing::Agnostic, Processing::Agnostic) => {}
-                    (Processing::Agnostic, known) => (*output, is_changed) = (known, true),
-                    (known, Processing::Agnostic) => (*input, is_changed) = (known, true),
-                    (a, b) if a == b => {}
-                    (a, b) => {
-                        problems.push(self.conflict((from, a), (to, b), span));
-                        return false;
-                    }
-                }
-                true
-            });
+        let mut links: Vec<_> = outer.chain(inner).map(Some).collect();
+        let (mut of_input, mut of_output) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        for (number, (from, to, _)) in links.iter().flatten().enumerate() {
+            of_output.entry(*from).or_default().push(number);
+            of_input.entry(*to).or_default().push(number);
         }
-        Some(problems)
+        // After the first pass, a pass comes only to the links of ports that have changed since it or the
+        // pass before it came there: the others would not change anything.
+        let mut next: BinaryHeap<_> = (0..links.len()).map(|number| Reverse((0, number))).collect();
+        let mut problems = Vec::new();
+        while let Some(Reverse((pass, number))) = next.pop() {
+            let Some((from, to, span)) = links[number] else { continue };
+            let (output, input) = (&mut outputs[from.0][from.1], &mut inputs[to.0][to.1]);
+            let changed = match (*output, *input) {
+                (a, b) if a == b => continue,
+                (Processing::Agnostic, known) => {
+                    *output = known;
+                    of_output.get(&from)
+                }
+                (known, Processing::Agnostic) => {
+                    *input = known;
+                    of_input.get(&to)
+                }
+                (a, b) => {
+                    problems.push(self.conflict((from, a), (to, b), span));
+                    links[number] = None;
+                    continue;
+                }
+            };
+            next.extend(
+                changed
+                    .into_iter()
+                    .flatten()
+                    .map(|&other| Reverse((pass + usize::from(other <= number), other))),
+            );
+        }
+        problems
     }
 
     /// Makes the problem of an output and an input with different processing. They are connected at `span`,
@@ -455,48 +458,50 @@ impl Plan {
     /// Checks that each push output and pull input has exactly one connection, and each other port at least
     /// one connection.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
-        let mut problems = Vec::new();
         let sides = [(false, &self.inputs, &self.backward), (true, &self.outputs, &self.forward)];
-        let mut find = |is_reuse: bool| {
-            for (output, side, ends) in sides {
-                for id in 0..self.len() {
-                    for (port, connections) in ends[id].iter().enumerate() {
-                        let active = if output { Processing::Push } else { Processing::Pull };
-                        let found = match is_reuse {
-                            true if side[id][port] == active => connections.len().saturating_sub(1),
-                            true => 0,
-                            false => usize::from(connections.is_empty()),
-                        };
-                        if found > 0 {
-                            problems.push(self.misuse(output, (id, port), is_reuse, found));
-                        }
-                    }
-                }
-            }
+        let all_ports = || {
+            sides.into_iter().flat_map(|(output, side, ends)| {
+                let of_element = move |id: ElementId| {
+                    let port = move |port: usize| (output, (id, port), side[id][port], ends[id][port].len());
+                    (0..ends[id].len()).map(port)
+                };
+                (0..self.len()).flat_map(of_element)
+            })
         };
-        find(true);
-        find(false);
+        let mut problems = Vec::new();
+        for (output, end, processing, connections) in all_ports() {
+            let single = if output { Processing::Push } else { Processing::Pull };
+            if processing == single && connections > 1 {
+                problems.push(self.report_reuse(output, end, connections));
+            }
+        }
+        let unused = all_ports().filter(|&(.., connections)| connections == 0);
+        problems.extend(unused.map(|(output, end, ..)| self.report_unused(output, end)));
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// Makes the problem of a port that has several connections, but must have one (`is_reuse`), or has no
-    /// connection. Click reports the problem `times` times: once for each connection but one.
-    fn misuse(&self, output: bool, (id, port): (ElementId, usize), is_reuse: bool, times: usize) -> Problem {
-        let (declaration, kind) = (self.declaration(id), if output { "output" } else { "input" });
-        let text = match (is_reuse, output) {
-            (false, _) => format!("'{declaration}' {kind} {port} unused"),
-            (true, true) => format!("illegal reuse of '{declaration}' push output {port}"),
-            (true, false) => format!("illegal reuse of '{declaration}' pull input {port}"),
+    /// Makes the problem of a push output or a pull input that has several connections. Click reports it for
+    /// each connection but one.
+    fn report_reuse(&self, output: bool, (id, port): (ElementId, usize), connections: usize) -> Problem {
+        let (kind, hint) = match output {
+            true => ("push output", "a Tee copies packets to several places"),
+            false => ("pull input", "a scheduler such as RoundRobinSched pulls from several places"),
         };
-        let words = vec![text.as_str(); times].join("\n");
+        let text = format!("illegal reuse of '{}' {kind} {port}", self.declaration(id));
+        let words = vec![text.as_str(); connections - 1].join("\n");
         let mut problem = self.problem(id, text.clone());
-        problem.diagnostic =
-            problem.diagnostic.with_clicks_words(words).with_hint(match (is_reuse, output) {
-                (false, true) => "connect it, for example to Discard",
-                (false, false) => "connect it, for example from Idle",
-                (true, true) => "a Tee copies packets to several places",
-                (true, false) => "a scheduler such as RoundRobinSched pulls from several places",
-            });
+        problem.diagnostic = problem.diagnostic.with_clicks_words(words).with_hint(hint);
+        problem
+    }
+
+    /// Makes the problem of a port without a connection.
+    fn report_unused(&self, output: bool, (id, port): (ElementId, usize)) -> Problem {
+        let (kind, hint) = match output {
+            true => ("output", "connect it, for example to Discard"),
+            false => ("input", "connect it, for example from Idle"),
+        };
+        let mut problem = self.problem(id, format!("'{}' {kind} {port} unused", self.declaration(id)));
+        problem.diagnostic = problem.diagnostic.with_hint(hint);
         problem
     }
 }
