@@ -322,6 +322,17 @@ impl Cx<'_> {
         self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
+    /// Passes a batch that came to input `port` on to the output of the same number. The result is that of
+    /// [`push`](crate::Element::push), where returned packets go to output 0.
+    #[inline]
+    pub fn pass_on(&mut self, port: usize, batch: Batch) -> Option<Batch> {
+        if port == 0 {
+            return Some(batch);
+        }
+        self.emit(port, batch);
+        None
+    }
+
     /// Passes one packet to the element that is connected to an output. Packets that are passed one after
     /// the other to the same output become one batch, up to the burst of the run. If the output does not
     /// exist, the packet is dropped for the reason `otherwise`.

@@ -547,6 +547,12 @@ impl Effects {
         Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0))])
     }
 
+    /// Declares that the packets of each of `ports` inputs go to the output of the same number unchanged.
+    pub fn port_by_port(ports: usize) -> Effects {
+        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
+        Effects::cases((0..ports).map(case).collect())
+    }
+
     /// Declares a source: no packets come in, and the packets that it makes are called `name`.
     pub fn source(name: &'static str) -> Effects {
         Effects {

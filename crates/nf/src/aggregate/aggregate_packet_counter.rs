@@ -36,7 +36,7 @@ use std::collections::HashMap;
 
 use element::args::{AnnotationOffset, ArgType, ElementRef, Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, Field, Filter, State, StateAccess, Target};
+use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::{AGGREGATE, aggregate_of, for_capacity};
@@ -143,19 +143,17 @@ impl AggregatePacketCounter {
 
 impl Element for AggregatePacketCounter {
     fn effects(&self) -> Effects {
-        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
         let state =
             State { table: "packets", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
         let mut seen = vec![AGGREGATE];
         seen.extend(self.anno.map(|at| Field::Annotation { offset: at as u8, length: 4 }));
-        let effects = Effects::cases((0..self.ports).map(case).collect()).observing(&seen);
+        let effects = Effects::port_by_port(self.ports).observing(&seen);
         Effects { state: vec![state], counts: Counting::Own, ..effects }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
         self.count(&batch, port);
-        cx.emit(port, batch);
-        None
+        cx.pass_on(port, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

@@ -2,7 +2,8 @@
 //! Spends time on each packet, as a network function of a given cost would.
 //!
 //! For each packet, WorkPackage draws W random numbers, which only costs time in the core, and then makes N
-//! random accesses of 4 bytes each to memory. The packet passes unchanged.
+//! random accesses of 4 bytes each to memory. The packet passes unchanged, from each input to the output of
+//! the same number. As in FastClick, packets are pushed: in a pull path, an Unqueue has to come first.
 //!
 //! ## Usage
 //! `WorkPackage([KEYWORDS])`
@@ -25,7 +26,7 @@
 use std::hint::black_box;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, Field, Filter, Target};
+use element::effects::{Counting, Field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 /// The element class `WorkPackage`.
@@ -107,8 +108,7 @@ impl Element for WorkPackage {
     fn effects(&self) -> Effects {
         // To spend time is the purpose of the element. Therefore, each packet must come to the element
         // itself, even if a program could replace it.
-        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
-        let passing = Effects::cases((0..self.ports).map(case).collect());
+        let passing = Effects::port_by_port(self.ports);
         let effects = match (self.accesses > 0 && self.of_packet > 0, self.payload) {
             (false, _) => passing,
             (true, true) => passing.observing(&[Field::Payload]),
@@ -134,10 +134,6 @@ impl Element for WorkPackage {
         for packet in batch.iter() {
             black_box(self.work(packet));
         }
-        if port == 0 {
-            return Some(batch);
-        }
-        cx.emit(port, batch);
-        None
+        cx.pass_on(port, batch)
     }
 }

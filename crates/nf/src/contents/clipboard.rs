@@ -136,8 +136,7 @@ impl Element for Clipboard {
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         self.handle(port, &mut batch);
-        cx.emit(port, batch);
-        None
+        cx.pass_on(port, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

@@ -4,6 +4,9 @@
 //! Times are stored by the number that NumberPacket has written into the packet, or by the number of
 //! packets that passed before.
 //!
+//! Without an input, it records nothing. FastClick's element can then get the times at which a card sent
+//! packets (TXDEV), which are not available here.
+//!
 //! ## Usage
 //! `RecordTimestamp([KEYWORDS])`
 //!

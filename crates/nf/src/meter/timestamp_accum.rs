@@ -1,6 +1,8 @@
 //! # TimestampAccum
 //! Adds up the time from packets' time stamps until now.
 //!
+//! Packets pass from each input to the output of the same number; the sums are for all inputs together.
+//!
 //! ## Usage
 //! `TimestampAccum([KEYWORDS])`
 //!
@@ -23,7 +25,7 @@
 //! CycleCountAccum, SetTimestamp
 
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::Field;
 use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::metering;
@@ -62,17 +64,13 @@ struct TimestampAccum {
 
 impl Element for TimestampAccum {
     fn effects(&self) -> Effects {
-        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
-        Effects { cases: (0..self.ports).map(case).collect(), ..metering(&[Field::TimeStamp]) }
+        let Effects { cases, .. } = Effects::port_by_port(self.ports);
+        Effects { cases, ..metering(&[Field::TimeStamp]) }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
         self.count(cx, &batch);
-        if port == 0 {
-            return Some(batch);
-        }
-        cx.emit(port, batch);
-        None
+        cx.pass_on(port, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

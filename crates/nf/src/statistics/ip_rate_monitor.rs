@@ -204,13 +204,7 @@ impl Element for IpRateMonitor {
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         self.measure_all(cx, &mut batch, port);
-        match port {
-            0 => Some(batch),
-            _ => {
-                cx.emit(port, batch);
-                None
-            }
-        }
+        cx.pass_on(port, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

@@ -19,7 +19,6 @@
 //! SpinlockInfo, SpinlockAcquire
 
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Target};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::spinlock_info;
@@ -50,13 +49,11 @@ struct PathSpinlock {
 
 impl Element for PathSpinlock {
     fn effects(&self) -> Effects {
-        let pass = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
-        Effects::cases((0..self.ports).map(pass).collect())
+        Effects::port_by_port(self.ports)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
-        cx.emit(port, batch);
-        None
+        cx.pass_on(port, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
