@@ -52,6 +52,8 @@ pub struct Complaint {
     /// The index of the argument that the complaint is about, among all arguments of the element. `None` if
     /// it is about several or none, or if the argument is not known.
     pub argument: Option<usize>,
+    /// True if Click's text has the word `warning` already.
+    is_marked: bool,
 }
 
 impl Complaint {
@@ -77,14 +79,17 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
-    /// Returns the complaint for a warning: in Click's text, the word `warning` is behind every prefix.
+    /// Returns the complaint with `warning: ` at the start of each line of Click's text, unless the word is
+    /// there already. [`Args::warn`] does this for every warning. Needed for warnings that get a prefix,
+    /// because Click has the word after the prefix.
     #[must_use]
     pub fn as_warning(self) -> Complaint {
         let words = self.clicks_words.as_ref().unwrap_or(&self.text);
-        if words.is_empty() {
+        if words.is_empty() || self.is_marked {
             return self;
         }
-        Complaint { clicks_words: Some(format!("warning: {words}")), ..self }
+        let lines: Vec<String> = words.lines().map(|line| format!("warning: {line}")).collect();
+        Complaint { clicks_words: Some(lines.join("\n")), is_marked: true, ..self }
     }
 
     /// Returns the complaint with an empty text of Click, for arguments that Click accepts: `tidegate click`
@@ -97,7 +102,7 @@ impl Complaint {
 
 impl From<String> for Complaint {
     fn from(text: String) -> Complaint {
-        Complaint { text, clicks_words: None, argument: None }
+        Complaint { text, clicks_words: None, argument: None, is_marked: false }
     }
 }
 
@@ -227,13 +232,14 @@ impl<'a> Args<'a> {
     /// the text begins with `NAME: `, it is about the argument of that name, if it was given and read.
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
-        self.warnings.push(complaint);
+        self.warnings.push(complaint.as_warning());
     }
 
     /// Reports a problem like [`warn`](Self::warn), about the argument with the index `argument` among all
     /// arguments.
     pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
-        self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
+        let complaint = Complaint { argument: Some(argument), ..complaint.into() };
+        self.warnings.push(complaint.as_warning());
     }
 
     /// Adds to a complaint without an index the index of the argument that it is about: the argument that

@@ -19,7 +19,7 @@ pub(crate) struct Control {
     /// the other graph.
     pub(crate) is_asked_to_stop: bool,
     pub(crate) sink: Box<dyn Sink>,
-    /// True if errors in arguments have Click's words ([`crate::Options::clicks_words`]).
+    /// True to report errors of the handler `config` in Click's words ([`crate::Options::clicks_words`]).
     pub(crate) clicks_words: bool,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,

@@ -46,8 +46,7 @@ pub struct Options {
     pub interrupt: Arc<AtomicBool>,
     /// Flags by which signals request an action without ending the run.
     pub requests: Requests,
-    /// True if errors in arguments that the handler `config` gets have Click's words, as under Click's
-    /// driver.
+    /// True to report errors and warnings of the handler `config` in Click's words, as under Click's driver.
     pub clicks_words: bool,
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.

@@ -42,11 +42,10 @@ impl WorkerHost<'_> {
         }
         let facts = self.graph.check_declaration(core, id, new.effects())?;
         for warning in warnings.into_iter().map(text).filter(|warning| !warning.is_empty()) {
-            // Click's words name no element, and have the word behind a prefix.
-            let start = match (clicks_words, warning.contains("warning: ")) {
-                (true, true) => String::new(),
-                (true, false) => "warning: ".to_string(),
-                (false, _) => format!("{}: warning: ", plan.declaration(id)),
+            // Click's words have no name of an element, and contain `warning: `.
+            let start = match clicks_words {
+                true => String::new(),
+                false => format!("{}: warning: ", plan.declaration(id)),
             };
             self.control.sink.write(OutputStream::Messages, format_args!("{start}{warning}\n"));
         }

@@ -14,7 +14,7 @@ use engine::{ClockKind, Options, Problem, Rebuild, RebuildRequest, Rebuilt, Stan
 use lang::{Severity, Sources, Span};
 
 use crate::analyze::save;
-use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
+use crate::load::{Loaded, Texts, check_values, parse, read_text, rendered, start_dpdk};
 use crate::status::{FAILURE, Failure, SUCCESS, Status};
 use crate::successors::{Successor, Successors};
 use crate::warnings::Warnings;
@@ -384,7 +384,7 @@ fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>, warnings
         // For a configuration given as text, errors have Click's form, without columns, because Click takes
         // only texts. For a file, they have Tidegate's form.
         let words = move |problems: &[Problem]| match file {
-            Some(_) => problems.iter().map(|problem| problem.render(&sources)).collect(),
+            Some(_) => rendered(problems, &sources),
             None => clicks_words(problems, &sources),
         };
         let said = words(&problems);
@@ -443,16 +443,15 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
                 let _ = writeln!(text, "{}{context}:", clicks_place(own, sources));
             }
         }
-        let warning = if diagnostic.severity == Severity::Warning { "warning: " } else { "" };
+        // Click's words of warnings contain `warning: `.
+        let is_marked = diagnostic.severity != Severity::Warning || diagnostic.clicks_words.is_some();
+        let warning = if is_marked { "" } else { "warning: " };
         for (place, line) in lines {
             let start = match (context, place) {
                 (Some(_), _) => "  ".to_string(),
                 (None, Some(place)) => clicks_place(place, sources),
                 (None, None) => String::new(),
             };
-            // Click's words of some warnings have the word behind a prefix, such as the number of an
-            // argument.
-            let warning = if line.contains("warning: ") { "" } else { warning };
             let _ = writeln!(text, "{start}{warning}{line}");
         }
     }

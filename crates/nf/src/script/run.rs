@@ -81,7 +81,7 @@ pub(super) struct Activation {
     errors: u64,
     /// True if the driver runs the script, because it is asked to stop. As in Click, errors then have no line
     /// ahead of them that names the script.
-    is_of_driver: bool,
+    run_by_driver: bool,
 }
 
 impl Script {
@@ -91,9 +91,9 @@ impl Script {
         self.activate_as(cx, steps, false)
     }
 
-    /// Executes instructions as [`activate`](Self::activate) does, for the driver if `is_of_driver` is true.
-    pub(super) fn activate_as(&mut self, cx: &mut Cx<'_>, steps: u64, is_of_driver: bool) -> Outcome {
-        self.activation = Activation { active: true, is_of_driver, ..Activation::default() };
+    /// Executes instructions as [`activate`](Self::activate) does, for the driver if `run_by_driver` is true.
+    pub(super) fn activate_as(&mut self, cx: &mut Cx<'_>, steps: u64, run_by_driver: bool) -> Outcome {
+        self.activation = Activation { active: true, run_by_driver, ..Activation::default() };
         self.steps = steps;
         if self.fresh && self.steps > 0 {
             (self.fresh, self.steps) = (false, self.steps - 1);
@@ -305,12 +305,12 @@ impl Script {
     /// Reports an error during execution. Before the first error of an activation, a line names the script,
     /// unless the driver runs the script.
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
-        if self.activation.errors == 0 && !self.activation.is_of_driver {
+        if self.activation.errors == 0 && !self.activation.run_by_driver {
             let script = cx.declaration();
             cx.messages().remark(Severity::Error, format_args!("While executing '{script}':"));
         }
         self.activation.errors += 1;
-        let indent = if self.activation.is_of_driver { "" } else { "  " };
+        let indent = if self.activation.run_by_driver { "" } else { "  " };
         for line in text.lines() {
             cx.messages().remark(Severity::Error, format_args!("{indent}{line}"));
         }
