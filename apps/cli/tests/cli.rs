@@ -342,6 +342,31 @@ fn errors_have_clicks_form() {
     }
 }
 
+/// As under Click, warnings of the handler `config` have no name of an element before them, and only one word
+/// `warning`.
+#[test]
+fn warnings_of_the_handler_config_have_clicks_form() {
+    let text = "Idle -> f :: IPFilter(allow all) -> Discard; DriverManager(write f.config \"allow ip ttl > 255\", stop)";
+    let output = tidegate(&["click", "-q", "-e", text]);
+    assert_eq!(err(&output), "", "{}", out(&output));
+    let output = tidegate(&["click", "-e", text]);
+    let expected = "pattern 0: warning: relation '> 255' is always false (range 0-255)\n";
+    assert_eq!((err(&output).as_str(), status(&output)), (expected, 0));
+}
+
+/// Natively, problems are shown in the order of their places, and not in the order in which Click finds them.
+#[test]
+fn problems_are_shown_in_the_order_of_their_places() {
+    let text = "elementclass X { input -> Idle [1] -> output }\nx :: X; Idle -> x -> Foo\n[x] -> Discard";
+    let output = tidegate(&["check", "-e", text]);
+    let lines = err(&output);
+    let places: Vec<&str> =
+        lines.lines().filter_map(|line| line.split_once("╭─[ ")).map(|(_, place)| place).collect();
+    let line_of = |place: &&str| place.split(':').nth(1).and_then(|line| line.parse::<u32>().ok());
+    let numbers: Vec<u32> = places.iter().filter_map(line_of).collect();
+    assert!(numbers.len() > 1 && numbers.is_sorted(), "{lines}");
+}
+
 #[test]
 fn the_flat_configuration_has_clicks_form() {
     let text = "require(compact_config); define($l 1 2, $i 1); a :: Idle; i :: InfiniteSource(LIMIT ${l[$i]}, DATA \"${l[0]}\")

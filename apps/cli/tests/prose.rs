@@ -54,7 +54,6 @@ const MESSAGE_WORDS: &[&str] = &[
 
 /// String literals that may have these words: the file, a part of the literal, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("crates/nf/src/source/mod.rs", "had not been told what to send", "the data of packets, not a message"),
     ("mechanisms/synthesizer/program/src/text.rs", "behind", "a keyword of programs"),
     ("mechanisms/synthesizer/runtime/src/synthesized.rs", "PASSING nobody", "an element's name in a sample"),
     ("bench/src/evaluation/figures/snf/offload.rs", "--behind-switch", "the name of an option"),

@@ -8,7 +8,8 @@
 //! and FLOWID give and, with CHECKSUM, checksums. Packets are usually shorter than their headers say, and the
 //! extra length annotation is the number of missing bytes. The annotations for the network and transport
 //! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp are set.
-//! Files may be compressed with gzip or zstd.
+//! Files may be compressed with gzip or zstd. The fields `thread`, `payload_md5` and `payload_md5_hex` of
+//! ToIPSummaryDump are not read.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`

@@ -11,9 +11,9 @@
 //! may be spaces, with quotes around the name. `ip_` can be left out, except from `ip_capture_len`. A packet
 //! that does not have a field gets `-`, in binary records zeros.
 //!
-//! With an output, packets are pushed on after their line was written; with a pull input, the element pulls
-//! by itself. On a live run, lines are in the file within a second; when the run ends, also by SIGINT or
-//! SIGTERM, all lines are in the file.
+//! With an output, packets are pushed on after their line was written, as in FastClick, also if the input is
+//! pull: the element then pulls by itself. On a live run, lines are in the file within a second; when the run
+//! ends, also by SIGINT or SIGTERM, all lines are in the file.
 //!
 //! If the disk is full, the run continues. Further packets are dropped (`write error`) or, with an output,
 //! passed on without being written.

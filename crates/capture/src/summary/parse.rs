@@ -449,7 +449,7 @@ fn time(text: &str) -> Option<u64> {
         return None;
     }
     let power = exponent.parse::<i32>().ok().filter(|power| power.abs() <= 32)? + unit + 9;
-    // The digits ahead of the place `power` behind the point are the nanoseconds.
+    // The first `place` digits are the nanoseconds.
     let place = whole.len() as i32 + power;
     let all = whole.chars().chain(fraction.chars()).chain(std::iter::repeat('0'));
     let nanoseconds: String = all.take(usize::try_from(place).unwrap_or(0)).collect();

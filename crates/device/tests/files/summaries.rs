@@ -107,14 +107,15 @@ fn payloads_have_hashes_and_clicks_escapes() {
 
 #[test]
 fn times_may_be_negative() {
-    let source = "FromIPSummaryDump(DATA \"0.5\\n3\", FIELDS timestamp, STOP true)";
-    let fields = "FIELDS timestamp ntimestamp ts_sec ts_usec, HEADER false";
-    let written =
-        text(&format!("{source} -> SetTimestampDelta(TYPE FIRST) -> ToIPSummaryDump(OUT, {fields})"));
-    assert_eq!(written, "0.000000 0.000000 0 0\n2.500000 2.500000 2 500000\n");
-    let written = text(&format!("{source} -> SetTimestamp(-1.5) -> ToIPSummaryDump(OUT, {fields})"));
-    let line = "-1.500000 -1.500000 4294967294 500000\n";
-    assert_eq!(written, format!("{line}{line}"));
+    let run = |source: &str, kind: &str| {
+        let source = format!("FromIPSummaryDump(DATA \"{source}\", FIELDS timestamp, STOP true)");
+        let fields = "FIELDS timestamp ntimestamp ts_sec ts_usec, HEADER false";
+        text(&format!("{source} -> SetTimestampDelta(TYPE {kind}) -> ToIPSummaryDump(OUT, {fields})"))
+    };
+    let line = "-2.500000 -2.500000 4294967293 500000\n";
+    assert_eq!(run("3\\n0.5", "RANGE"), format!("0.000000 0.000000 0 0\n{line}"));
+    // Without an annotation of the first time stamp, the difference is the time stamp itself.
+    assert_eq!(run("0.5\\n3", "FIRST"), "0.500000 0.500000 0 500000\n3.000000 3.000000 3 0\n");
 }
 
 /// As in Click, an element with a pull input and an output pulls by itself and pushes on.
