@@ -3,7 +3,7 @@
 # tshark, DPDK, captures from outside) skip and say so.
 #
 #   ./ci.sh               all parts
-#   ./ci.sh core live     these parts
+#   ./ci.sh core features these parts; there is also live
 #   ./ci.sh --quick       format, lints, and the tests inside of the crates
 #
 # Each part ends with a line that has its time, its budget on two cores, and what was skipped. With CI_STRICT=1 a part that
@@ -44,7 +44,8 @@ build_beside() {
 }
 
 # test_programs ARGUMENTS: runs the test programs that `cargo test ARGUMENTS` would run, two at a time, because many of them
-# use one core for most of their time. Shows the output of each when it ends.
+# use one core for most of their time. Shows the output of each when it ends. The variable `only` is a pattern for the names
+# of the programs to run, and `jobs` the number of programs that run at a time.
 test_programs() {
     local folder list
     folder=$(mktemp -d)
@@ -52,11 +53,12 @@ test_programs() {
     cargo test --no-run "$@"
     # A line for each program: the folder of its package, where it has to be started, and its path.
     cargo test --no-run --message-format=json "$@" 2>/dev/null |
-        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' >"$list"
+        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
+        grep -E "/(${only:-.*})-[0-9a-f]+$" >"$list"
     [ -s "$list" ] || return 1
     export folder
     # shellcheck disable=SC2016
-    xargs -a "$list" -P 2 -n 2 bash -c '
+    xargs -a "$list" -P "${jobs:-2}" -n 2 bash -c '
         name=$(basename "$1")
         cd "$0" && CARGO_MANIFEST_DIR=$0 "$1" --show-output >"$folder/$name" 2>&1
         code=$?
@@ -103,14 +105,6 @@ core() {
     step cargo test --workspace --doc
     RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
-    # Synthesized chains as machine code. Only tidegate-jit has lines that are compiled with the feature alone, or without it
-    # alone. For the tests, cargo has the whole workspace to choose from, because for one package it chooses other features of
-    # the dependencies, and builds nearly all crates again.
-    step cargo clippy -p tidegate-jit --all-targets --features machine-code -- -D warnings
-    step cargo test -p tidegate-jit -p tidegate-runtime --features tidegate-runtime/machine-code --lib
-    step cargo test --workspace --features tidegate-runtime/machine-code \
-        --test chains --test leases --test synthesis --test openflow
-
     # The main job as the README has it, with the optimised build.
     step cargo run --release -- run configs/quickstart.click
     rm -f quickstart-out.pcap
@@ -133,17 +127,25 @@ core() {
 
 live() {
     step cargo test --workspace "${live[@]}" -- --show-output
+}
 
-    # Ports of DPDK, where it is installed (apt-get install libdpdk-dev pkg-config gcc).
+# What the default build does not have: synthesized chains as machine code and, where DPDK is installed (apt-get install
+# libdpdk-dev pkg-config gcc), its ports. Both are built together, because each alone has nearly the same crates built again.
+# For the same reason cargo has the whole workspace to choose from: for single packages it chooses other features of the
+# dependencies.
+features() {
+    local features=tidegate/machine-code only='jit|runtime|chains|leases|synthesis|openflow'
+    local tests=(--lib --test chains --test leases --test synthesis --test openflow)
     if pkg-config --exists libdpdk 2>/dev/null; then
-        # Only tidegate-device, and a test of tidegate, have lines that are compiled with the feature alone.
-        step cargo clippy -p tidegate-device -p tidegate --all-targets --features tidegate/dpdk -- -D warnings
-        step cargo test -p tidegate-device -p tidegate --features tidegate/dpdk --lib \
-            --test files --test sockets --test umem --test live_dpdk -- --show-output
+        features+=,tidegate/dpdk
+        only+='|device|tidegate|files|sockets|umem|live_dpdk'
+        tests+=(--test files --test sockets --test umem --test live_dpdk)
         RUSTDOCFLAGS="-D warnings" step cargo doc -p tidegate-device --features dpdk --no-deps
     else
         skipped "libdpdk is not installed"
     fi
+    step cargo clippy --workspace --all-targets --features "$features" -- -D warnings
+    jobs=1 step test_programs --workspace --features "$features" "${tests[@]}"
 }
 
 quick() {
@@ -153,14 +155,15 @@ quick() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(core live)
+[ $# -gt 0 ] || parts=(core features live)
 for name in "${parts[@]}"; do
     case $name in
     core) part core 25 ;;
-    live) part live 15 ;;
+    features) part features 8 ;;
+    live) part live 8 ;;
     --quick) part quick 5 ;;
     *)
-        echo "there is no part '$name': core, live, --quick"
+        echo "there is no part '$name': core, features, live, --quick"
         exit 2
         ;;
     esac
