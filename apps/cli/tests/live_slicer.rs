@@ -75,8 +75,8 @@ fn files(detour: &Detour, mut address: SocketAddr) {
     download(&detour.client, &detour.server, address, LENGTH as usize).unwrap();
 }
 
-/// Checks that packets with at least `least` bytes came, that nearly all of the bytes were parked, and that no
-/// packet could not be joined.
+/// Checks that packets with at least `least` bytes came, that most of the bytes were parked, and that all
+/// packets could be joined.
 fn check_counts(counts: &str, least: u64) {
     let [came, crossed, sliced, spliced] =
         ["t.bytes_in", "t.bytes_crossed", "t.sliced", "t.spliced"].map(|name| value(counts, name));

@@ -4,8 +4,8 @@
 use element::{DropReason, Packet};
 use packet::{Annotations, Pool, VirtioNet};
 
-use crate::encapsulated::InTunnel;
 use crate::headers::Headers;
+use crate::in_tunnel::InTunnel;
 use crate::offloads::give_back;
 use crate::payloads::State;
 use crate::table::{Missing, Parked};
