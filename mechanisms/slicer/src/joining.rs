@@ -47,7 +47,8 @@ pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
 /// up to the end of the tunnel's data if there is a tunnel.
 ///
 /// # Errors
-/// Returns `front`, and the reason for which it must be dropped, if it cannot be joined; its payload is freed.
+/// Returns `front`, and the reason for which it must be dropped, if it cannot be joined. Its payload is
+/// freed.
 #[inline(always)]
 pub(crate) fn attach(
     pool: &mut Pool,

@@ -8,8 +8,8 @@
 //! the IP header of a packet, and `joining` joins headers and payload. `offloads` is about large segments and
 //! incomplete checksums. `quoted` restores the packets that
 //! ICMP errors quote. `tunnel` walks over the headers that a network function may put around packets, and
-//! `encapsulated` finds sliced packets inside of them, whose payloads are joined there; `in_tunnel` cuts large
-//! segments there.
+//! `encapsulated` finds sliced packets inside of them, whose payloads are joined there; `in_tunnel` cuts
+//! large segments there.
 //!
 //! A *valid* token is a token that the running program has made: it decrypts with the key that was
 //! generated at its start. The *mark* is the DSCP of sliced packets.

@@ -33,7 +33,7 @@ pub(crate) fn payload_on_wire(packet: &Packet, payload: usize) -> usize {
     }
 }
 
-/// What an element does with packets that leave work to a device.
+/// The treatment of packets that leave work to a device, in one element.
 #[derive(Default)]
 pub(crate) struct Offloads {
     /// True if such packets may come to the element.
@@ -109,8 +109,8 @@ impl Offloads {
     }
 }
 
-/// True if a packet that leaves work to a device is sliced as it is: it is a TCP segment, and the work left is
-/// about its own headers, not about those of an inner packet.
+/// True if a packet that leaves work to a device is sliced as it is: it is a TCP segment, and the work left
+/// is about its own headers, not about those of an inner packet.
 pub(crate) fn can_park(packet: &Packet, headers: &Headers) -> bool {
     let virtio = packet.annotations().virtio;
     let is_own = (virtio.checksum_start, virtio.checksum_offset) == (headers.l4, TCP_CHECKSUM);

@@ -31,8 +31,8 @@
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
 //! - `THRESHOLD`: the minimum length of packets that are sliced, in bytes, link header included.
-//! - `LONGEST`: the maximum length of packets that are sliced, in bytes from the IP header on; 0 for any. Of a
-//!   large segment, the length of its packets on the wire counts.
+//! - `LONGEST`: the maximum length of packets that are sliced, in bytes from the IP header on; 0 for any. Of
+//!   a large segment, the length of its packets on the wire counts.
 //!   Longer packets pass whole, so that the network function sees that they do not fit into its next
 //!   network, or into its tunnel, and fragments them or reports the error to the sender.
 //! - `BYTES`: the maximum number of bytes of a payload that are parked, from its start; the rest follows

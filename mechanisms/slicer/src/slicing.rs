@@ -46,8 +46,8 @@ impl Slicing {
 
     /// Slices the packets of a batch for which this is worthwhile, in place. Other packets stay whole,
     /// except packets that must not look like sliced packets: these are sliced at any size or, if they have
-    /// a valid token and cannot be parked, dropped. If more packets leave than the batch has room for, because
-    /// large segments were cut, the first of them are emitted at `output`.
+    /// a valid token and cannot be parked, dropped. If large segments were cut and the batch has no room for
+    /// all packets, the first of them are emitted at `output`.
     #[inline]
     pub(crate) fn slice_all(
         &self,
