@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use detour::frames::{CLIENT, CLIENT6, List, SERVER, SERVER6, by_flow, is_mark, mac, replies};
 use detour::{
-    Arrived, COUNTS, Detour, MASQUERADE, SLICED, Way, carry, has_version_6, is_installed, nft, read, set,
+    Arrived, COUNTS, Detour, MASQUERADE, NORMAL, SLICED, Way, carry, has_version_6, is_installed, nft, read,
+    set,
 };
 use lab::{RunningProgram, openvswitch};
 use line::{run, value};
@@ -59,7 +60,7 @@ fn check(
         assert_eq!(by_flow(whole).values().map(Vec::len).sum::<usize>(), expected);
     }
     assert!(value(&counts, "t.sliced") > 100, "{counts}");
-    for name in COUNTS.iter().skip(2) {
+    for name in &COUNTS[NORMAL..] {
         assert_eq!(value(&counts, &format!("t.{name}")), 0, "{name}: {counts}");
     }
 }

@@ -29,7 +29,8 @@ pub(crate) enum Way {
 /// Slicing with the default arguments.
 pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
 
-/// The handlers of PayloadTable whose values the host prints when it stops.
+/// The handlers of PayloadTable whose values the host prints when it stops. The values from number
+/// [`NORMAL`] on are 0 if all sliced packets return and are joined.
 pub(crate) const COUNTS: [&str; 12] = [
     "bytes_in",
     "bytes_crossed",
@@ -44,6 +45,7 @@ pub(crate) const COUNTS: [&str; 12] = [
     "occupied",
     "quoted",
 ];
+pub(crate) const NORMAL: usize = 4;
 
 /// Four machines: `client` - `host` - `server`, and `function`, which is connected to `host` only, by two
 /// cables. The function's interfaces are `nf0`, for packets from the client, and `nf1`. The host's interfaces
