@@ -192,9 +192,9 @@ impl SegmentRun {
 
     /// Appends packets from the front of a batch as long as their segments can be part of the same large
     /// segment, and until the run has `slots` slots. Compares frames of the usual layout only, for which it
-    /// is faster than [`takes_piece`](Self::takes_piece), and no segments with FIN. `sum` returns the sum of
-    /// the data of the first of the given packets, in which it starts at the given offset, as in [`Piece`];
-    /// an error if the packet cannot be merged after this run, although its headers allow it.
+    /// is faster than `takes_piece`, and no segments with FIN. `sum` returns the sum of the data of the first
+    /// of the given packets, in which it starts at the given offset, as in [`Piece`]; an error if the packet
+    /// cannot be merged after this run, although its headers allow it.
     #[inline(always)]
     pub fn extend_by<E>(
         &mut self,

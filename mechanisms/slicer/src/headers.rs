@@ -282,8 +282,8 @@ impl Headers {
         self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
     }
 
-    /// Writes the sum of the pseudo-header into the checksum field of a packet that is `more` bytes longer than
-    /// these headers say. A device has to complete the checksum.
+    /// Writes the sum of the pseudo-header into the checksum field of a packet that is `more` bytes longer
+    /// than these headers say. A device has to complete the checksum.
     pub fn start_checksum(&self, data: &mut [u8], more: i32) {
         let length = (self.end as i32 + more) as usize - usize::from(self.l4);
         let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
