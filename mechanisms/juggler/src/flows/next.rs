@@ -11,8 +11,9 @@ use super::{FlowPhase, Flows, FlushReason};
 impl Flows {
     /// Takes packets from the front of a batch as long as their segments are next after the last run of a
     /// flow, and can be merged with this run. `sum` returns the sum of the data of the first packet as in
-    /// [`extend_by`](crate::queue::SegmentRun::extend_by); its last argument is the mark of the run. Does what
-    /// [`take`](Self::take) does, but only for frames of the usual layout. Returns the number of packets.
+    /// [`extend_by`](crate::queue::SegmentRun::extend_by); its last argument is the mark of the run. Does
+    /// what [`take`](Self::take) does, but only for frames of the usual layout. Returns the number of
+    /// packets.
     #[inline]
     pub fn take_next<E>(
         &mut self,
