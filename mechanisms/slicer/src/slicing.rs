@@ -117,7 +117,7 @@ impl Slicing {
             match packet {
                 Ok(sliced) => left.push(sliced),
                 Err(packet) => offloads.finish(cx, packet, |cx, packet| {
-                    match self.slice(cx.pool(), &mut state, worker, marks, packet) {
+                    match self.slice_finished(cx.pool(), &mut state, worker, marks, packet) {
                         Ok(packet) => left.push(packet),
                         Err(packet) => replayed.push(packet),
                     }
@@ -129,6 +129,19 @@ impl Slicing {
         drop(state);
         deliver(cx, output, &mut left, batch);
         offloads.packets = left;
+    }
+
+    /// Does the same as [`slice`](Self::slice), which is compiled into the loop over ordinary batches only.
+    #[inline(never)]
+    fn slice_finished(
+        &self,
+        pool: &mut Pool,
+        state: &mut State,
+        worker: u8,
+        marks: bool,
+        packet: Packet,
+    ) -> Result<Packet, Packet> {
+        self.slice(pool, state, worker, marks, packet)
     }
 
     /// Slices a packet that leaves work to a device, if this is worthwhile, without doing the work.
@@ -169,7 +182,7 @@ impl Slicing {
     /// # Errors
     /// Returns the packet if it must be dropped, because it came from outside with a valid token and cannot
     /// be parked.
-    #[inline]
+    #[inline(always)]
     fn slice(
         &self,
         pool: &mut Pool,
@@ -274,7 +287,10 @@ impl Slicing {
         let (_, behind) = sliced.data_mut().split_at_mut(front);
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
-        packet.read_at(front + removed, others);
+        // The offset of the rest lies behind all slots of a large segment, so it is not looked for in vain.
+        if !others.is_empty() {
+            packet.read_at(front + removed, others);
+        }
         // If the kept part of the payload does not fit into the first slot of the sliced packet, it is
         // appended after the headers are written. Its checksum is computed here, because `shorten` sees the
         // first slot only.
