@@ -287,7 +287,7 @@ impl Slicing {
         let (_, behind) = sliced.data_mut().split_at_mut(front);
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
-        // The offset of the rest lies behind all slots of a large segment, so it is not looked for in vain.
+        // A large segment has no rest: all of its slots would be passed over to find its place.
         if !others.is_empty() {
             packet.read_at(front + removed, others);
         }
