@@ -15,7 +15,7 @@ cd "$(dirname "$0")"
 export CARGO_INCREMENTAL=0
 # Panics name their line without tables of lines, which take time at each compilation and at each of a hundred links.
 export CARGO_PROFILE_DEV_DEBUG=0
-# The optimised build is run here, not measured: it need not be optimised across crates, which takes half of its time.
+# The tests in release mode are run here, not measured: they need not be optimised across crates.
 export CARGO_PROFILE_RELEASE_LTO=off
 export CARGO_PROFILE_RELEASE_DEBUG=0
 
@@ -38,10 +38,8 @@ step() {
 build_beside() {
     # With job control, the job has a process group of its own, which is killed when the script ends.
     set -m
-    nice -n 19 bash -c '
-        cargo build --release -p tidegate -p tidegate-own-nf
-        RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-flow --test states --target-dir target/loom --no-run
-    ' >/dev/null 2>&1 </dev/null &
+    RUSTFLAGS="--cfg loom" nice -n 19 \
+        cargo test --release -p tidegate-flow --test states --target-dir target/loom --no-run >/dev/null 2>&1 </dev/null &
     beside=$!
     set +m
 }
@@ -107,13 +105,12 @@ core() {
     step cargo test --workspace --doc
     RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
-    # The main job as the README has it, with the optimised build.
-    step cargo run --release -- run configs/quickstart.click
+    # The main job as the README has it, and elements from outside of the repository, as its example has them. These programs
+    # have been built for the tests above. bench/nightly builds them optimised, which takes as long as all of these steps.
+    step cargo run -- run configs/quickstart.click
     rm -f quickstart-out.pcap
-
-    # Elements from outside of the repository, as its example has them.
-    step cargo run --release -p tidegate-own-nf -- run examples/own-nf/firewall.click LIMIT=20 --threads 2 --steering spray
-    step cargo run --release -p tidegate-own-nf -- run examples/own-nf/nat.click --threads 2 --steering spray
+    step cargo run -p tidegate-own-nf -- run examples/own-nf/firewall.click LIMIT=20 --threads 2 --steering spray
+    step cargo run -p tidegate-own-nf -- run examples/own-nf/nat.click --threads 2 --steering spray
     rm -f firewall-out.pcap nat-out.pcap
 
     # Every order in which two cores can meet over a flow's state.
