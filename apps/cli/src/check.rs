@@ -8,6 +8,8 @@ use crate::analyze::{can_write, save};
 use crate::load::{Input, Loaded};
 use crate::memory::{self, parse_diagrams};
 use crate::numbers::{MOST_SECONDS, whole};
+use lang::PictureMarks;
+
 use crate::status::{FAILURE, Failure, SUCCESS, Status};
 use crate::{explain, print, reasoning};
 
@@ -88,7 +90,7 @@ pub(crate) fn flatten(args: &TextArgs) -> Status {
 }
 
 pub(crate) fn dot(args: &TextArgs) -> Status {
-    transform(args, |loaded| lang::dot(&loaded.graph, &loaded.name))
+    transform(args, |loaded| lang::dot(&loaded.graph, &loaded.name, &PictureMarks::default()))
 }
 
 fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> Status {

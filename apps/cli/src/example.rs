@@ -106,14 +106,20 @@ fn contain(graph: &mut Graph, registry: &Registry) -> bool {
     let on_the_way: BTreeSet<usize> = graph.connections.iter().flat_map(|c| [c.from.0, c.to.0]).collect();
     graph.elements.iter_mut().enumerate().all(|(number, element)| {
         let Some(class) = registry.get(&element.class) else { return false };
-        if class.notes.runs_script {
-            return !element.config.contains('>') && !element.config.contains("save");
-        }
-        let written = with_files(&element.config, class);
-        let is_contained = written.is_some() || !class.notes.is_outside || !on_the_way.contains(&number);
-        element.config = written.unwrap_or_else(|| std::mem::take(&mut element.config));
-        is_contained
+        contain_one(element, class) || !class.notes.runs_script && !on_the_way.contains(&number)
     })
+}
+
+/// Makes an element write [`NOWHERE`] in place of its files. Returns false if the element would have effects
+/// outside of the configuration nevertheless.
+pub(crate) fn contain_one(element: &mut lang::GraphElement, class: &Class) -> bool {
+    if class.notes.runs_script {
+        return !element.config.contains('>') && !element.config.contains("save");
+    }
+    let written = with_files(&element.config, class);
+    let is_contained = written.is_some() || !class.notes.is_outside;
+    element.config = written.unwrap_or_else(|| std::mem::take(&mut element.config));
+    is_contained
 }
 
 /// Returns a configuration string with [`NOWHERE`] in place of the names of files; `None` if it names none.

@@ -98,7 +98,7 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
 
 /// Returns the span of the element's argument that has the rule, or that names the file with the rule, and a
 /// name of the rule for messages: its line number in the configuration or in that file.
-fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
+pub(crate) fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     let element = &reasoned.graph.elements[node];
     let args = lang::args::split(&element.config);
     let Some(arg) = args.get(rule.argument) else { return (element.span, "a rule".into()) };
@@ -109,7 +109,7 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
             (span, format!("line {line}"))
         }
         Some(line) => {
-            let file = arg.text.split_whitespace().nth(1).unwrap_or_default();
+            let file = arg.text.split_whitespace().last().unwrap_or_default();
             (span, format!("line {line} of {file}"))
         }
     }

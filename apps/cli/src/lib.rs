@@ -27,11 +27,13 @@ mod multiply;
 mod numbers;
 mod origin;
 mod packets;
+mod pages;
 mod proofs;
 mod prove;
 mod reasoning;
 mod reload;
 mod run;
+mod service;
 mod state;
 mod status;
 mod steering;
@@ -39,6 +41,7 @@ mod successors;
 mod switch;
 mod synthesize;
 mod table;
+mod trace_packet;
 mod verify;
 mod warnings;
 
@@ -70,6 +73,8 @@ enum Command {
     Reload(reload::Args),
     /// Report the errors of a configuration, without opening a capture or an interface
     Check(check::CheckArgs),
+    /// Show what a configuration does with one packet: each element, the rule that decided, and what changed
+    TracePacket(trace_packet::Args),
     /// Show the manual: a list of all elements, or the page of one element
     Elements(elements::Args),
     /// Print a configuration with all compound elements expanded
@@ -93,6 +98,10 @@ enum Command {
     Bench(bench::Args),
     /// Measure the figures of the five papers, with tables, plots and conclusions
     Evaluate(evaluate::Args),
+    /// Print the completions of commands and options for a shell
+    Completions(pages::CompletionArgs),
+    /// Write the pages of this help for man(1)
+    ManPages(pages::PageArgs),
     /// Run with the options of Click's own driver
     #[command(disable_help_flag = true)]
     Click {
@@ -134,6 +143,7 @@ fn run(mut arguments: Vec<OsString>) -> Status {
         Command::Run(args) => run::run(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::TracePacket(args) => trace_packet::run(&args),
         Command::Elements(args) => elements::run(&args),
         Command::Flatten(args) => check::flatten(&args),
         Command::Dot(args) => check::dot(&args),
@@ -145,6 +155,8 @@ fn run(mut arguments: Vec<OsString>) -> Status {
         Command::Multiply(args) => multiply::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::ManPages(args) => pages::man_pages(&args, Cli::command()),
         Command::Click { args } => click::run(args),
     }
 }
@@ -221,8 +233,19 @@ mod tests {
     /// message about the value; a value that starts with a dash is not taken for an option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
-        let texts =
-            ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH", "NAMES"];
+        let texts = [
+            "FILE",
+            "TEXT",
+            "EXPR",
+            "ELEMENT",
+            "ELEMENT.HANDLER",
+            "FOLDER",
+            "MIX",
+            "CAPTURE#N",
+            "ARGUMENT",
+            "WHICH",
+            "NAMES",
+        ];
         let cli = Cli::command();
         let mut count = 0;
         for command in cli.get_subcommands() {

@@ -24,7 +24,7 @@ use crate::steering::{Steering, parse_time};
 use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
 use crate::warnings::Warnings;
-use crate::{explain, handlers, interrupt, print, state, synthesize, table};
+use crate::{explain, handlers, interrupt, print, service, state, synthesize, table};
 
 /// The default of `--burst`: the most packets per batch.
 pub(crate) const BURST: usize = 32;
@@ -363,6 +363,7 @@ pub(crate) fn run(args: &Args) -> Status {
         rebuild: Some(rebuild(recipe, successors, Warnings::of(&loaded.problems))),
         recomposer,
         progress: Arc::clone(&progress_count),
+        traces: Some(Arc::default()),
         ..Options::default()
     };
     let is_real = args.clock == Clock::Real;
@@ -396,7 +397,9 @@ pub(crate) fn run(args: &Args) -> Status {
         state.begin(workers.plan(), saver, args.quiet);
     }
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
+    service::ready();
     workers.run();
+    service::stopping();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
     let time = (!is_real).then(|| workers.first().core().now);

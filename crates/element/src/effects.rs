@@ -11,6 +11,7 @@
 
 mod fields;
 mod filter;
+mod on_packet;
 
 use classify::IntervalSet;
 use packet::{Base, DropReason};
@@ -19,6 +20,7 @@ use crate::ElementId;
 
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, HeaderKind, PAINT, wire_field};
 pub use filter::{Filter, Predicate};
+pub use on_packet::accepts;
 
 /// A whole number that is computed from a packet: a constant, plus multiples of fields. Elements use it to
 /// declare where a header ends or the length that a packet must have. Fields are big-endian and have at most

@@ -55,6 +55,7 @@ pub mod services;
 pub mod setup;
 pub mod steering;
 pub mod tally;
+pub mod view;
 mod write_timer;
 
 use std::any::Any;

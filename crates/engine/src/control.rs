@@ -8,6 +8,7 @@ use element::ElementId;
 use crate::plan::Plan;
 use crate::recompose::{Recomposer, Recomposing};
 use crate::streams::Sink;
+use crate::tracing::Traces;
 
 /// The control of a run of one graph. When another graph replaces the graph, the control of the new graph
 /// replaces this control.
@@ -19,6 +20,8 @@ pub(crate) struct Control {
     /// the other graph.
     pub(crate) is_asked_to_stop: bool,
     pub(crate) sink: Box<dyn Sink>,
+    /// The traces of packets, if packets can be traced in this run.
+    pub(crate) traces: Option<Arc<Traces>>,
     /// True to report errors of the handler `config` in Click's words ([`crate::Options::clicks_words`]).
     pub(crate) clicks_words: bool,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
@@ -73,6 +76,7 @@ impl Control {
             runcount: 1,
             is_asked_to_stop: false,
             sink,
+            traces: None,
             clicks_words: false,
             text,
             depth: 0,

@@ -104,6 +104,7 @@ impl Worker {
         std::mem::swap(&mut self.wakeups, &mut other.wakeups);
         std::mem::swap(&mut self.control, &mut other.control);
         std::mem::swap(&mut self.control.sink, &mut other.control.sink);
+        std::mem::swap(&mut self.control.traces, &mut other.control.traces);
         std::mem::swap(&mut self.exchange, &mut other.exchange);
         std::mem::swap(&mut self.captures, &mut other.captures);
         std::mem::swap(&mut self.manager, &mut other.manager);

@@ -12,6 +12,7 @@ use crate::placement::{Placement, Way};
 use crate::plan::Plan;
 use crate::recompose::Declarations;
 use crate::stand_ins::{Elements, StandIns};
+use crate::tracing::{Tracer, Traces};
 
 /// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use:
 /// for the time of the call it is taken out of `elements`.
@@ -23,6 +24,8 @@ pub(crate) struct GraphCopy {
     first_target: Box<[u32]>,
     /// The targets of all outputs, element by element: the input that each output is connected to.
     targets: Box<[Target]>,
+    /// Follows packets while packets are traced.
+    pub(crate) tracer: Option<Box<Tracer>>,
     /// The plan of the graph, which all workers share.
     pub(crate) plan: Arc<Plan>,
     /// The workers that do the work of each element.
@@ -109,9 +112,15 @@ impl GraphCopy {
             configs: BTreeMap::new(),
             generation: 0,
             crossings: Vec::with_capacity(plan.len()),
+            tracer: None,
             plan,
         };
         (graph, PerGraph::new(outputs, facts))
+    }
+
+    /// Begins to follow packets for `traces`.
+    pub(crate) fn trace(&mut self, traces: &Arc<Traces>) {
+        self.tracer = Some(Box::new(Tracer::new(Arc::clone(traces))));
     }
 
     /// Returns the number of this worker.

@@ -26,6 +26,7 @@ use crate::graph_copy::GraphCopy;
 use crate::placement;
 use crate::reload::{Caller, Reloads};
 use crate::team::Team;
+use crate::tracing::Other;
 use crate::wakeups::Wakeups;
 
 /// The parts of a worker that are in use while an element is called, borrowed from the worker for the call.
@@ -49,6 +50,14 @@ impl WorkerHost<'_> {
         id: ElementId,
         call: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
+        if self.graph.tracer.is_some() {
+            let call = |host: &mut Self, core: &mut Core, element: &mut dyn Element| {
+                let result = call(element, &mut Cx::new(core, host, id));
+                host.check_balance(core, id, element, 0);
+                (Other(result), 0)
+            };
+            return self.call_traced(core, id, call).map(|Other(result)| result);
+        }
         let mut element = self.graph.elements[id].take()?;
         let result = call(&mut *element, &mut Cx::new(core, self, id));
         self.check_balance(core, id, &*element, 0);
@@ -66,6 +75,9 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
+        if self.graph.tracer.is_some() {
+            return self.push_traced(core, id, input, batch);
+        }
         // The element is always in the list here. Only an element that is being called is not in it, and the
         // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
@@ -79,7 +91,7 @@ impl WorkerHost<'_> {
     /// that has come in or was made must have gone out, be held, or have been dropped. `passed_on` is the
     /// number of returned packets, which are not yet counted as emitted.
     #[inline]
-    fn check_balance(&self, core: &Core, id: ElementId, element: &dyn Element, passed_on: usize) {
+    pub(crate) fn check_balance(&self, core: &Core, id: ElementId, element: &dyn Element, passed_on: usize) {
         if cfg!(debug_assertions) {
             let (balance, kept) = (core.counters[id].balance(), element.held() + passed_on);
             assert_eq!(balance, kept as i128, "{} lost count of packets", self.graph.plan.declaration(id));
@@ -103,6 +115,9 @@ impl Host for WorkerHost<'_> {
         else {
             return core.batch();
         };
+        if self.graph.tracer.is_some() {
+            return self.pull_traced(core, (from, output), (element, input), max);
+        }
         let Some(mut giver) = self.graph.elements[from].take() else { return core.batch() };
         let batch = giver.pull(&mut Cx::new(core, self, from), output, max);
         core.counters[from].emitted += batch.len() as u64;

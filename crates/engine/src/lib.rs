@@ -24,6 +24,7 @@
 //! | reading and writing handlers | `handlers` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
 //! | composing programs again after a change | `recompose`, `worker_recomposing` |
+//! | following single packets | `tracing`, `traced_calls` |
 //! | saving state for a restart | `saving`, `worker_saving` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
@@ -70,6 +71,8 @@ mod stand_ins;
 mod streams;
 mod team;
 mod trace_time;
+mod traced_calls;
+mod tracing;
 mod wakeups;
 mod worker;
 mod worker_recomposing;
@@ -88,5 +91,6 @@ pub use recompose::{Compose, Declarations, Programs, Recomposer};
 pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use saving::{Collected, Continued, SavedElement, SavedPiece, SavedRun, Saver, Saving, saving};
 pub use streams::{Sink, Stamp, StandardStreams};
+pub use tracing::{CaseTaken, StepOutcome, TraceOrder, TraceStep, Traces, trace_text};
 pub use worker::Worker;
 pub use workers::Workers;

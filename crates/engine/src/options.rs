@@ -14,6 +14,7 @@ use crate::problem::Problem;
 use crate::recompose::Recomposer;
 use crate::report::RunReport;
 use crate::saving::{SavedRun, Saving};
+use crate::tracing::Traces;
 
 /// The default of [`Options::spin`]. Most sleeps end less than 200 us late.
 const SPIN: Duration = Duration::from_micros(200);
@@ -60,6 +61,9 @@ pub struct Options {
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
     pub progress: Arc<AtomicU64>,
+    /// The traces of packets, for the handler `trace`. If packets are ordered before the run, they are traced
+    /// from its start. Without it, the handler does not exist.
+    pub traces: Option<Arc<Traces>>,
     /// The way by which workers give their state to the thread that saves it, if there is one.
     pub saving: Option<Saving>,
     /// The saved state of an earlier run, with which elements continue.
@@ -90,6 +94,7 @@ impl Options {
             rebuild: None,
             recomposer: self.recomposer.clone(),
             progress: Arc::clone(&self.progress),
+            traces: self.traces.clone(),
             saving: self.saving.clone(),
             saved: self.saved.clone(),
             steering_secret: self.steering_secret,
@@ -118,6 +123,7 @@ impl Default for Options {
             rebuild: None,
             recomposer: None,
             progress: Arc::default(),
+            traces: None,
             saving: None,
             saved: None,
             steering_secret: None,

@@ -125,10 +125,14 @@ impl Worker {
         let reserve = Vec::with_capacity(RESERVE + RESERVE_EACH * plan.len());
         let worker = configured.setup.worker;
         let text = std::mem::take(&mut options.text);
-        let (graph, per_graph) = GraphCopy::new(plan, configured);
+        let (mut graph, per_graph) = GraphCopy::new(plan, configured);
+        if let Some(traces) = options.traces.as_ref().filter(|traces| traces.is_active()) {
+            graph.trace(traces);
+        }
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
         let mut control = Control::new(sink, text);
         control.clicks_words = options.clicks_words;
+        control.traces = options.traces.clone();
         control.recomposer = options.recomposer.take();
         let reloads = Reloads::new(options.rebuild.take());
         let mut core = Core::new(
@@ -454,7 +458,8 @@ impl Worker {
     /// Returns true if a handler can be read, false if it can only be written, and `None` if it does not
     /// exist.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
-        handlers::access(&self.graph, &self.reloads, self.team.as_deref(), element, handler)
+        let traces = self.control.traces.is_some();
+        handlers::access(&self.graph, &self.reloads, self.team.as_deref(), traces, element, handler)
             .map(|access| access.read)
     }
 

@@ -39,7 +39,7 @@ mod tunnel;
 use std::collections::HashSet;
 
 pub use diagnostic::{Diagnostic, MOST_FINDINGS, Severity, nearest};
-pub use dot::dot;
+pub use dot::{ConnectionEnds, PictureMarks, dot};
 pub use flatten::flatten;
 pub use graph::{Connection, Graph, GraphElement, Parameters};
 pub use parser::{Library, LibraryText};

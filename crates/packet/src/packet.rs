@@ -51,6 +51,13 @@ impl Packet {
         unsafe { SharedPool::of((&raw const (*self.0.as_ptr()).home).read()) }
     }
 
+    /// Returns a number of the packet's first slot that no other packet of this process has until this packet
+    /// is freed.
+    #[inline]
+    pub fn slot(&self) -> usize {
+        self.0.addr().get()
+    }
+
     /// Returns the number of bytes of the whole packet, in all its slots.
     #[inline]
     pub fn len(&self) -> usize {

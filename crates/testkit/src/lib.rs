@@ -34,7 +34,8 @@ use std::sync::{Arc, Mutex};
 use element::steering::Spreading;
 use element::{Class, OutputStream, Registry, Timestamp};
 use engine::{
-    ClockKind, Configured, End, Options, Plan, RebuildRequest, Rebuilt, RunReport, Sink, Worker, Workers,
+    ClockKind, Configured, End, Options, Plan, RebuildRequest, Rebuilt, RunReport, Sink, TraceOrder, Traces,
+    Worker, Workers,
 };
 
 /// Returns all element classes of the product, from all crates that have elements.
@@ -73,6 +74,9 @@ pub struct TestRun {
     pub spreading: Option<fn() -> Arc<dyn Spreading>>,
     /// The elements whose work the last worker does ([`Plan::offload`]).
     pub offloaded: &'static [&'static str],
+    /// True to trace the first packets from the start of the run, as many as one order can have. Otherwise
+    /// the handler `trace` can order packets.
+    pub traced: bool,
     /// Element classes that are available in addition to [`registry`]'s.
     pub classes: &'static [&'static Class],
 }
@@ -83,7 +87,15 @@ impl Default for TestRun {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
         let clock = ClockKind::Simulated { start, tick: Timestamp(1_000) };
-        TestRun { clock, burst: Some(32), workers: 1, spreading: None, offloaded: &[], classes: &[] }
+        TestRun {
+            clock,
+            burst: Some(32),
+            workers: 1,
+            spreading: None,
+            offloaded: &[],
+            traced: false,
+            classes: &[],
+        }
     }
 }
 
@@ -208,8 +220,13 @@ fn prepare<T>(
     start: impl FnOnce(Arc<Plan>, Vec<Configured>, Options) -> Initialized<T>,
 ) -> Result<T, String> {
     let (plan, copies, sources) = configure(text, run)?;
+    let traces = Arc::new(Traces::default());
+    if run.traced {
+        traces.begin(TraceOrder::first());
+    }
     let options = Options {
         clock: run.clock,
+        traces: Some(traces),
         burst: run.burst.unwrap_or(1),
         memory: run.workers * (256 << 20),
         ..Options::default()

@@ -1,6 +1,6 @@
 //! Every example configuration, and the examples of the manuals, give the same packets, counts, drops and
-//! state for batches of 32 and of 256 packets, whose runs elements number, as for single packets. Interfaces
-//! are replaced by captures.
+//! state for batches of 32 and of 256 packets, whose runs elements number, as for single packets; so they do
+//! while packets are traced. Interfaces are replaced by captures.
 //!
 //! The captures are made: runs of flows of different lengths, between the addresses that the configuration
 //! names, with damaged packets and fragments. Packets come in groups. The packets of a group have the same
@@ -548,11 +548,11 @@ fn flow(line: &str) -> &str {
     bytes.get(start..start + 24).unwrap_or(line)
 }
 
-fn run(text: &str, kind: Kind, handlers: &[String], burst: usize) -> Results {
+fn run(text: &str, kind: Kind, handlers: &[String], burst: usize, traced: bool) -> Results {
     let folder = tempfile::tempdir().unwrap();
     let text = text.replace("OUT/", &format!("{}/", folder.path().display()));
     let names: Vec<&str> = handlers.iter().map(String::as_str).collect();
-    let run = TestRun { burst: Some(burst), ..TestRun::trace() };
+    let run = TestRun { burst: Some(burst), traced, ..TestRun::trace() };
     let outcome = run.text(&text, &names).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert!(outcome.report.balances(), "{text}: {:?}", outcome.report);
     let mut results = Results::new();
@@ -639,14 +639,16 @@ fn batches_give_what_single_packets_give() {
                 Err(_) if example.is_manual => continue 'examples,
                 Err(error) => panic!("{}: {error}", example.name),
             };
-            let single = run(&text, kind, &handlers, 1);
+            let single = run(&text, kind, &handlers, 1, false);
             written += single
                 .iter()
                 .filter(|(name, _)| name.starts_with("file"))
                 .map(|(_, v)| v.len())
                 .sum::<usize>();
-            for burst in [32, 256] {
-                let batches = run(&text, kind, &handlers, burst);
+            // While packets are traced, each of them is alone in its batch, and the others are not.
+            let traced = (seed == 0).then_some((32, true));
+            for (burst, traced) in [(32, false), (256, false)].into_iter().chain(traced) {
+                let batches = run(&text, kind, &handlers, burst, traced);
                 let names: BTreeSet<_> = single.keys().chain(batches.keys()).collect();
                 for name in names.into_iter().filter(|name| single.get(*name) != batches.get(*name)) {
                     let reason = BY_DESIGN.iter().position(|excuse| {
@@ -660,7 +662,7 @@ fn batches_give_what_single_packets_give() {
                     }
                     let what = difference(name, single.get(name), batches.get(name));
                     failures.entry(format!("{} {kind:?} {name}", example.name)).or_insert_with(|| {
-                        format!("{}, {kind:?} {seed}, burst {burst}: {what}", example.name)
+                        format!("{}, {kind:?} {seed}, burst {burst}, traced {traced}: {what}", example.name)
                     });
                 }
             }

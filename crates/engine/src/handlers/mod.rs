@@ -56,6 +56,10 @@ const SILENCE: &str = "silence";
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
+/// The graph's handler that traces packets: writing it orders packets, reading it returns what happened to
+/// them. It exists if packets can be traced in this run.
+pub(crate) const TRACE: &str = "trace";
+
 /// The handlers of the graph, in the order in which a list shows them.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
@@ -76,6 +80,7 @@ const GLOBAL: &[(&str, Access)] = &[
     (RELOAD, Access::WRITE),
     (SILENCE, Access::READ),
     ("timewarp", Access::READ),
+    (TRACE, Access::READ_WRITE),
 ];
 
 /// Returns the handlers that every element has, as elements of this class have them: `config` can be
@@ -119,17 +124,19 @@ pub(crate) fn of_graph(name: &str) -> Option<Access> {
     GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
 }
 
-/// Returns the access to a handler of an element, or of the graph if `element` is `None`, in this run.
+/// Returns the access to a handler of an element, or of the graph if `element` is `None`, in this run, in
+/// which packets can be traced if `traces` is true.
 /// Returns `None` if there is no handler of that name.
 pub(crate) fn access(
     graph: &GraphCopy,
     reloads: &Reloads,
     team: Option<&Team>,
+    traces: bool,
     element: Option<ElementId>,
     name: &str,
 ) -> Option<Access> {
     let Some(id) = element else {
-        return global(graph, reloads, team).find(|(n, _)| *n == name).map(|(_, access)| access);
+        return global(graph, reloads, team, traces).find(|(n, _)| *n == name).map(|(_, access)| access);
     };
     let plan = &graph.plan;
     find(plan.classes[id], graph.elements[id].as_deref(), plan.has_task(id), name)
@@ -140,6 +147,7 @@ fn global(
     graph: &GraphCopy,
     reloads: &Reloads,
     team: Option<&Team>,
+    traces: bool,
 ) -> impl Iterator<Item = (&'static str, Access)> + use<> {
     let (reloads, several) = (reloads.can_reload(), graph.setup.workers > 1);
     let displaces = team.is_some_and(|team| team.displacement().is_some());
@@ -147,6 +155,7 @@ fn global(
         HOTCONFIG | RELOAD | SILENCE => reloads,
         WORKER => several,
         DISPLACED | DISPLACED_MOST => displaces,
+        TRACE => traces,
         _ => true,
     })
 }
@@ -198,7 +207,8 @@ impl WorkerHost<'_> {
     /// Returns the access to a handler of an element, or of the graph if `element` is `None`. Returns
     /// `None` if there is no handler of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        access(self.graph, self.reloads, self.team.as_deref(), element, name)
+        let traces = self.control.traces.is_some();
+        access(self.graph, self.reloads, self.team.as_deref(), traces, element, name)
     }
 
     /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
@@ -291,6 +301,7 @@ impl WorkerHost<'_> {
                     None => self.reload_elsewhere(core, name, value, &rights),
                 }
             }
+            None if name == TRACE => self.trace(value),
             None => {
                 // `stop` is the only other handler of the graph that can be written.
                 self.control.stop(value.trim().parse().unwrap_or(1));
@@ -355,7 +366,7 @@ impl WorkerHost<'_> {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
             "handlers" => list_handlers(
-                global(self.graph, self.reloads, self.team.as_deref())
+                global(self.graph, self.reloads, self.team.as_deref(), self.control.traces.is_some())
                     .map(|(name, access)| (name.to_string(), access)),
             ),
             "list" => {
@@ -383,6 +394,7 @@ impl WorkerHost<'_> {
                 };
                 self.team.as_ref().map_or_else(|| self.reloads.silence.line(0), of_team)
             }
+            TRACE => self.control.traces.as_ref().map_or(String::new(), |traces| traces.to_string()),
             // In Click, this is the factor by which time runs faster. It is always 1 here.
             "timewarp" => "1".to_string(),
             _ => String::new(),

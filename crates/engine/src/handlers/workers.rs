@@ -8,10 +8,11 @@ use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
 use crate::graph_copy::GraphCopy;
-use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
+use crate::handlers::{TRACE, WORKER};
 use crate::host::WorkerHost;
 use crate::reload::Caller;
+use crate::tracing::FOLLOW;
 
 /// The answer of another worker to a handler call.
 enum Answer {
@@ -135,6 +136,9 @@ impl WorkerHost<'_> {
         value: &str,
         rights: &Rights,
     ) -> Result<(), String> {
+        if element.is_none() && handler == TRACE {
+            return self.trace_everywhere(core, value, rights);
+        }
         let results = self.write_each(core, element, handler, value, rights);
         if results.is_empty() {
             let name = self.graph.handler_name(element, handler);
@@ -176,6 +180,16 @@ impl WorkerHost<'_> {
         let question = Question { element: None, handler, value, writes: Some(rights) };
         let answer = self.ask(0, question).ok_or("the first worker does not run")?;
         self.await_answer(core, answer).map(drop)
+    }
+
+    /// Writes the handler [`TRACE`]: orders packets to trace, and has all workers follow them.
+    fn trace_everywhere(&mut self, core: &mut Core, value: &str, rights: &Rights) -> Result<(), String> {
+        self.write_here(core, None, TRACE, value, rights)?;
+        let Some(team) = self.team else { return Ok(()) };
+        let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
+        let question = Question { element: None, handler: TRACE, value: FOLLOW, writes: Some(rights) };
+        let answers: Vec<Answer> = others.filter_map(|worker| self.ask(worker, question)).collect();
+        answers.into_iter().try_for_each(|answer| self.await_answer(core, answer).map(drop))
     }
 
     /// Sends a handler call to each other worker that does the element's work. Returns the answers with the

@@ -101,7 +101,8 @@ static SOURCE: Class = Class {
     ..Class::DEFAULT
 };
 
-static SILENCE: Class = Class {
+/// The class that replaces entries which emit nothing. It has no arguments.
+pub static SILENCE: Class = Class {
     name: "VerifySilence",
     // The replaced element may have inputs; packets that arrive there are dropped.
     ports: "-/-",
@@ -111,7 +112,9 @@ static SILENCE: Class = Class {
     ..Class::DEFAULT
 };
 
-static SINK: Class = Class {
+/// The class that replaces exits, and records packets. Its argument lists the annotations that are
+/// recorded, as hexadecimal digits.
+pub static SINK: Class = Class {
     name: "VerifySink",
     ports: "-/-",
     processing: "a/h",

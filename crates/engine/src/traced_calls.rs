@@ -1,0 +1,268 @@
+//! Calls of elements while packets are traced (see `tracing`).
+
+use std::sync::Arc;
+
+use element::context::Emitted;
+use element::view::PacketFields;
+use element::{Batch, Core, Counters, Cx, DropReason, Element, ElementId, Packet};
+
+use crate::graph_copy::GraphCopy;
+use crate::host::WorkerHost;
+use crate::tracing::{
+    ActiveCall, Alive, Arrived, Candidates, FOLLOW, Leaving, STOP, StepOutcome, TraceOrder, TraceStep,
+};
+
+/// The way by which a packet left an element in one call.
+#[derive(Clone, Copy)]
+enum Out {
+    Output(usize),
+    Over,
+}
+
+impl WorkerHost<'_> {
+    /// Carries out a value of the handler `trace` at this worker: `N [PATTERN]` orders packets, [`STOP`] ends
+    /// tracing, and [`FOLLOW`] follows the packets that another worker has ordered.
+    ///
+    /// # Errors
+    /// If the value has another form: a message for the user.
+    pub(crate) fn trace(&mut self, value: &str) -> Result<(), String> {
+        let Some(traces) = self.control.traces.clone() else { return Ok(()) };
+        match value.trim() {
+            FOLLOW => {}
+            STOP => traces.end(),
+            order => traces.begin(TraceOrder::parse(order, &self.graph.setup)?),
+        }
+        if traces.is_active() {
+            self.graph.trace(&traces);
+        }
+        Ok(())
+    }
+
+    /// Pushes a batch into an input of an element, like [`push`](Self::push). Each traced packet is pushed
+    /// alone.
+    #[cold]
+    pub(crate) fn push_traced(
+        &mut self,
+        core: &mut Core,
+        id: ElementId,
+        input: usize,
+        mut batch: Batch,
+    ) -> Option<Batch> {
+        let mut parts: Vec<Batch> = Vec::new();
+        let mut is_open = false;
+        for packet in batch.drain() {
+            let is_traced = self.graph.is_traced(&packet);
+            if is_traced || !is_open {
+                parts.push(core.batch());
+            }
+            is_open = !is_traced;
+            // A part has room, because it has at most as many packets as the whole batch.
+            if let Some(Err(packet)) = parts.last_mut().map(|part| part.push(packet)) {
+                Cx::new(core, self, id).drop(packet, DropReason::NoBuffer);
+            }
+        }
+        core.recycle(batch);
+        let mut waiting: usize = parts.iter().map(|part| part.len()).sum();
+        let mut last = None;
+        for part in parts {
+            if let Some(rest) = last.take() {
+                Cx::new(core, self, id).emit(0, rest);
+            }
+            // The packets of the parts that follow have been counted as arrived already.
+            waiting -= part.len();
+            let pushed = self.call_traced(core, id, |host, core, element| {
+                part.iter().for_each(|packet| host.graph.arrive(id, input, packet));
+                let rest = element.push(&mut Cx::new(core, host, id), input, part);
+                let passed_on = rest.as_ref().map_or(0, |batch| batch.len());
+                host.check_balance(core, id, element, passed_on + waiting);
+                (rest, 0)
+            });
+            last = pushed.flatten();
+        }
+        last
+    }
+
+    /// Pulls from an output of an element for the element `puller`, like [`Host::pull`], but one packet at
+    /// most, so that everything that happens on its way is about this packet.
+    #[cold]
+    pub(crate) fn pull_traced(
+        &mut self,
+        core: &mut Core,
+        (from, output): (ElementId, usize),
+        (puller, input): (ElementId, usize),
+        max: usize,
+    ) -> Batch {
+        let pulled = self.call_traced(core, from, |host, core, element| {
+            let batch = element.pull(&mut Cx::new(core, host, from), output, max.min(1));
+            core.counters[from].emitted += batch.len() as u64;
+            host.check_balance(core, from, element, 0);
+            (Some(batch), output)
+        });
+        let batch = pulled.flatten().unwrap_or_else(|| core.batch());
+        core.counters[puller].arrived += batch.len() as u64;
+        batch.iter().for_each(|packet| self.graph.arrive(puller, input, packet));
+        batch
+    }
+
+    /// Calls an element, and records what became of traced packets. The function `call` returns a batch and
+    /// the output by which it leaves. Returns `None`, without a call, if the element is being called already.
+    pub(crate) fn call_traced<R: Leaving>(
+        &mut self,
+        core: &mut Core,
+        id: ElementId,
+        call: impl FnOnce(&mut Self, &mut Core, &mut dyn Element) -> (R, usize),
+    ) -> Option<R> {
+        let mut element = self.graph.elements[id].take()?;
+        let active = ActiveCall {
+            arrived: Vec::new(),
+            emitted: core.emitted.len(),
+            counters: core.counters[id].clone(),
+            held: element.held(),
+        };
+        if let Some(tracer) = &mut self.graph.tracer {
+            tracer.calls.push(active);
+        }
+        let (result, output) = call(self, core, &mut *element);
+        self.graph.leave(core, id, &*element, (result.packets(), output));
+        self.graph.put_back(id, element);
+        Some(result)
+    }
+}
+
+impl GraphCopy {
+    fn is_traced(&self, packet: &Packet) -> bool {
+        let tracer = self.tracer.as_ref();
+        tracer.is_some_and(|tracer| tracer.traces.lock().alive(packet.slot()).is_some())
+    }
+
+    /// Notes that a packet comes to an element that is being called, if the packet is traced.
+    fn arrive(&mut self, id: ElementId, input: usize, packet: &Packet) {
+        let Some(tracer) = &mut self.tracer else { return };
+        let alive = tracer.traces.lock().alive(packet.slot());
+        if let (Some(alive), Some(call)) = (alive, tracer.calls.last_mut()) {
+            call.arrived.push(Arrived {
+                slot: packet.slot(),
+                packet: alive.packet,
+                input,
+                view: PacketFields::of(packet),
+                candidates: Candidates::of(&self.effects[id], input, packet),
+            });
+        }
+    }
+
+    /// Records what became of the traced packets that came to an element in the call that now ends, and of
+    /// those that it held. `rest` are packets that it has returned, and the output by which they leave.
+    /// Begins to trace packets that are wanted.
+    fn leave(
+        &mut self,
+        core: &Core,
+        id: ElementId,
+        element: &dyn Element,
+        (rest, output): (Option<&Batch>, usize),
+    ) {
+        let Some(tracer) = &mut self.tracer else { return };
+        let Some(call) = tracer.calls.pop() else { return };
+        let traces = Arc::clone(&tracer.traces);
+        let mut inner = traces.lock();
+        let emitted =
+            core.emitted.get(call.emitted..).unwrap_or_default().iter().filter_map(|item| match item {
+                Emitted::Packets { element, output, batch } if *element as usize == id => {
+                    Some((batch, Out::Output(*output as usize)))
+                }
+                Emitted::Over { element, batch, .. } if *element as usize == id => Some((batch, Out::Over)),
+                _ => None,
+            });
+        let emitted = emitted.chain(rest.map(|rest| (rest, Out::Output(output))));
+        let outs: Vec<(&Packet, Out)> =
+            emitted.flat_map(|(batch, out)| batch.iter().map(move |packet| (packet, out))).collect();
+        let counters = &core.counters[id];
+        let step = |packet, view: PacketFields, outcome| TraceStep {
+            packet,
+            made_from: None,
+            worker: self.setup.worker,
+            time: core.now,
+            element: id,
+            name: self.plan.graph.elements[id].name.clone(),
+            class: self.plan.classes[id].name.to_string(),
+            input: None,
+            was_held: false,
+            case: None,
+            view,
+            changes: Vec::new(),
+            outcome,
+        };
+        let of_out = |out: Out| match out {
+            Out::Over => StepOutcome::HandedOver,
+            Out::Output(output) => StepOutcome::Left { output, to: self.forward(id, output) },
+        };
+        for came in &call.arrived {
+            let out = outs.iter().find(|(packet, _)| packet.slot() == came.slot);
+            let (outcome, changes) = match out {
+                Some((packet, out)) => (of_out(*out), came.view.changes(&PacketFields::of(packet))),
+                None => (ended(&call, counters, element.held()), Vec::new()),
+            };
+            let case = came.candidates.taken(&self.effects[id], self.config(id), &outcome);
+            let step = TraceStep {
+                input: Some(came.input),
+                case,
+                changes,
+                ..step(came.packet, came.view.clone(), outcome)
+            };
+            inner.record(came.slot, step);
+        }
+        let parent = match &call.arrived[..] {
+            [only] if counters.made > call.counters.made => Some(only.packet),
+            _ => None,
+        };
+        for (packet, out) in outs {
+            let slot = packet.slot();
+            if call.arrived.iter().any(|came| came.slot == slot) {
+                continue;
+            }
+            match inner.alive(slot) {
+                Some(Alive { packet: number, element }) if element == id => {
+                    let step =
+                        TraceStep { was_held: true, ..step(number, PacketFields::of(packet), of_out(out)) };
+                    inner.record(slot, step);
+                }
+                other => {
+                    if other.is_some() {
+                        inner.lose(slot);
+                    }
+                    let enters = call.arrived.is_empty() && counters.made > call.counters.made;
+                    if parent.is_some() || enters && inner.wants(&self.plan.graph.elements[id].name, packet) {
+                        let number = inner.number();
+                        let step = step(number, PacketFields::of(packet), of_out(out));
+                        inner.record(slot, TraceStep { made_from: parent, ..step });
+                    }
+                }
+            }
+        }
+        let is_over = inner.is_over(core.now);
+        drop(inner);
+        if is_over && self.tracer.as_ref().is_some_and(|tracer| tracer.calls.is_empty()) {
+            self.tracer = None;
+        }
+    }
+
+    /// Returns the element and the input that an output leads to; `None` if it is not connected.
+    fn forward(&self, id: ElementId, output: usize) -> Option<(ElementId, usize)> {
+        self.plan.forward[id].get(output)?.first().copied()
+    }
+}
+
+/// Returns the outcome for a packet that has not left in a call. `after` are the counters of the element
+/// after the call, and `held` is the number of packets that it holds then.
+fn ended(call: &ActiveCall, after: &Counters, held: usize) -> StepOutcome {
+    let before = &call.counters;
+    let count = |reason: DropReason| before.drops.iter().find(|(r, _)| *r == reason).map_or(0, |(_, n)| *n);
+    let dropped = after.drops.iter().filter(|(reason, n)| *n > count(*reason));
+    let dropped: Vec<&'static str> = dropped.map(|(reason, _)| reason.as_str()).collect();
+    // If the element holds more packets than before, it has dropped others.
+    match () {
+        () if !dropped.is_empty() && held <= call.held => StepOutcome::Dropped(dropped),
+        () if after.sent > before.sent => StepOutcome::Sent,
+        () if held > 0 => StepOutcome::Held,
+        () => StepOutcome::Consumed,
+    }
+}
