@@ -20,6 +20,7 @@ mod example;
 mod explain;
 mod generate;
 mod handlers;
+mod http;
 mod interrupt;
 mod load;
 mod memory;
@@ -65,7 +66,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a configuration on captures or interfaces
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Replace the configuration of a running instance, without losing packets or state
     Reload(reload::Args),
     /// Report the errors of a configuration, without opening a capture or an interface
@@ -221,8 +222,19 @@ mod tests {
     /// message about the value; a value that starts with a dash is not taken for an option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
-        let texts =
-            ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH", "NAMES"];
+        let texts = [
+            "FILE",
+            "TEXT",
+            "EXPR",
+            "ELEMENT.HANDLER",
+            "FOLDER",
+            "MIX",
+            "ARGUMENT",
+            "WHICH",
+            "NAMES",
+            "NAME",
+            "TOKENFILE",
+        ];
         let cli = Cli::command();
         let mut count = 0;
         for command in cli.get_subcommands() {

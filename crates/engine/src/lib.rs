@@ -24,6 +24,7 @@
 //! | reading and writing handlers | `handlers` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
 //! | composing programs again after a change | `recompose`, `worker_recomposing` |
+//! | answering the questions of other threads | `inspect`, `snapshot`, `worker_inspect` |
 //! | saving state for a restart | `saving`, `worker_saving` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
@@ -51,6 +52,7 @@ mod graph_copy;
 mod graph_facts;
 mod handlers;
 mod host;
+mod inspect;
 mod lateness;
 mod options;
 mod packet_starts;
@@ -66,12 +68,14 @@ mod requests;
 mod runs;
 mod saving;
 mod sleep;
+mod snapshot;
 mod stand_ins;
 mod streams;
 mod team;
 mod trace_time;
 mod wakeups;
 mod worker;
+mod worker_inspect;
 mod worker_recomposing;
 mod worker_report;
 mod worker_saving;
@@ -80,6 +84,7 @@ mod workers;
 pub use clock::ClockKind;
 pub use configure::Configured;
 pub use control::End;
+pub use inspect::{HandlerCall, Inspector, Refused, Reply, SnapshotPart, WorkerState};
 pub use options::{Options, Rebuild, RebuildRequest, Rebuilt, Render, Requests, Tell};
 pub use placement::{ElementWorkers, Placement};
 pub use plan::Plan;
@@ -87,6 +92,7 @@ pub use problem::Problem;
 pub use recompose::{Compose, Declarations, Programs, Recomposer};
 pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use saving::{Collected, Continued, SavedElement, SavedPiece, SavedRun, Saver, Saving, saving};
+pub use snapshot::{MetricValue, Snapshot};
 pub use streams::{Sink, Stamp, StandardStreams};
 pub use worker::Worker;
 pub use workers::Workers;

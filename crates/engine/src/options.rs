@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
+use crate::inspect::Inspector;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::recompose::Recomposer;
@@ -60,6 +61,8 @@ pub struct Options {
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
     pub progress: Arc<AtomicU64>,
+    /// The access of other threads, such as a server for metrics, to the workers.
+    pub inspector: Option<Inspector>,
     /// The way by which workers give their state to the thread that saves it, if there is one.
     pub saving: Option<Saving>,
     /// The saved state of an earlier run, with which elements continue.
@@ -90,6 +93,7 @@ impl Options {
             rebuild: None,
             recomposer: self.recomposer.clone(),
             progress: Arc::clone(&self.progress),
+            inspector: self.inspector.clone(),
             saving: self.saving.clone(),
             saved: self.saved.clone(),
             steering_secret: self.steering_secret,
@@ -118,6 +122,7 @@ impl Default for Options {
             rebuild: None,
             recomposer: None,
             progress: Arc::default(),
+            inspector: None,
             saving: None,
             saved: None,
             steering_secret: None,

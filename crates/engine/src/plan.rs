@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use element::class::Task;
 use element::ports::{self, Processing};
 use element::{Class, ElementId, Registry};
-use lang::{Connection, Diagnostic, Graph, Span};
+use lang::{Connection, Diagnostic, Graph, Location, Sources, Span};
 
 use crate::problem::Problem;
 
@@ -26,6 +26,9 @@ pub struct Plan {
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
     /// All elements, upstream elements first, as [`Plan::order`] returns them.
     order: Vec<ElementId>,
+    /// The places of the declarations in the texts, by element number. Empty before
+    /// [`locate`](Self::locate).
+    pub places: Vec<Location>,
     /// The elements that are offloaded ([`Plan::offload`]).
     pub(crate) offloaded: Vec<ElementId>,
 }
@@ -45,6 +48,7 @@ impl Plan {
             backward: Vec::with_capacity(classes.len()),
             order: Vec::new(),
             offloaded: Vec::new(),
+            places: Vec::new(),
             graph,
             classes,
         };
@@ -149,6 +153,11 @@ impl Plan {
     pub fn declaration(&self, id: ElementId) -> String {
         let element = &self.graph.elements[id];
         format!("{} :: {}", element.name, element.class)
+    }
+
+    /// Finds the places of the declarations in the texts of the configuration.
+    pub fn locate(&mut self, sources: &Sources) {
+        self.places = self.graph.elements.iter().map(|element| sources.locate(element.span)).collect();
     }
 
     /// Makes the problem of an element whose initialisation has failed with this message.

@@ -94,6 +94,9 @@ pub struct Worker {
     pub(crate) captures: Vec<ElementId>,
     /// True if a task had work, or packets were received, since the last reading of the clock.
     pub(crate) has_worked: bool,
+    /// The time in nanoseconds for which this worker has worked on tasks, if it is the only worker. Of
+    /// several workers, the exchange has this time.
+    pub(crate) busy: u64,
     /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
     /// The progress of this worker in writing its state for a restart.
@@ -162,6 +165,7 @@ impl Worker {
             looked: Timestamp::ZERO,
             captures,
             has_worked: false,
+            busy: 0,
             lateness: Lateness::default(),
             saved: SaveProgress::default(),
             reserve,
