@@ -14,6 +14,7 @@ mod analyze;
 mod bench;
 mod check;
 mod click;
+mod client;
 mod elements;
 mod evaluate;
 mod example;
@@ -40,6 +41,7 @@ mod successors;
 mod switch;
 mod synthesize;
 mod table;
+mod top;
 mod verify;
 mod warnings;
 
@@ -69,6 +71,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Replace the configuration of a running instance, without losing packets or state
     Reload(reload::Args),
+    /// Show elements, drops, workers and interfaces of a running instance
+    Top(top::Args),
     /// Report the errors of a configuration, without opening a capture or an interface
     Check(check::CheckArgs),
     /// Show the manual: a list of all elements, or the page of one element
@@ -134,6 +138,7 @@ fn run(mut arguments: Vec<OsString>) -> Status {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Reload(args) => reload::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Elements(args) => elements::run(&args),
         Command::Flatten(args) => check::flatten(&args),

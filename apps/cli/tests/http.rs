@@ -496,3 +496,47 @@ fn rules_and_dashboard_use_metrics_that_exist() {
     let output = Command::new(promtool).args(["check", "rules"]).arg(rules).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
+
+/// Opens a page, waits until it has asked for several reports, and returns what it shows then, as HTML, and
+/// the messages of the browser. `None` without Chromium.
+fn shown(address: &str, folder: &Path) -> Option<(String, String)> {
+    let mut browser = Command::new("chromium");
+    // Root needs `--no-sandbox`. The time of the page runs until it has waited for five seconds.
+    browser
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"])
+        .args(["--enable-logging=stderr", "--window-size=1200,900"])
+        .arg(format!("--user-data-dir={}", folder.display()))
+        .arg(address);
+    match browser.output() {
+        Ok(output) => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Some((text(&output.stdout), text(&output.stderr)))
+        }
+        Err(error) => {
+            eprintln!("skipped: chromium: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_page_shows_the_graph_with_live_rates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("<b>&gw.click");
+    std::fs::write(&path, CONFIG).unwrap();
+    let run = start(&[&path.display().to_string()]);
+    let drops = "tidegate_dropped_packets_total";
+    run.wait_for(|run| run.metric(drops).filter(|&drops| drops > 10.0));
+    let Some((html, messages)) = shown(&format!("http://{}/", run.address), folder.path()) else { return };
+    let errors: Vec<&str> = messages.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    for text in ["part/inner", "RatedSource", "queue full", "holds 3", ">live<"] {
+        assert!(html.contains(text), "{text} is missing: {messages}\n{html}");
+    }
+    // The name of the file is shown as text, not taken as HTML.
+    assert!(html.contains("&lt;b&gt;&amp;gw.click") && !html.contains("<b>&"), "{html}");
+    // A rate on an arrow is a number above 0, so the page has taken two reports.
+    let rates = html.split(r#"class="rate""#).skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1));
+    let rates: Vec<&str> = rates.collect();
+    assert!(rates.len() == 3 && rates.iter().any(|rate| !["", "0"].contains(rate)), "{rates:?}");
+}

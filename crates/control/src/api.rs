@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use element::Class;
 use element::class::Access;
-use engine::{ElementReport, PacketTotals, Plan, Snapshot, WorkerState};
+use engine::{Plan, Snapshot, SnapshotObject};
 use serde::Serialize;
 
 use crate::About;
-use crate::families::interface;
 
 /// The object of `/api/report`.
 #[derive(Serialize)]
@@ -18,47 +17,21 @@ pub(crate) struct Report<'a> {
     configuration: &'a str,
     /// True if handlers can be written with a token.
     writable: bool,
-    /// The number of reloads that have replaced the configuration.
-    generation: u64,
-    /// The time since the start of the process.
+    /// The time from the start of the run to the moment of the figures.
     seconds: f64,
-    totals: &'a PacketTotals,
-    elements: Vec<Element<'a>>,
-    workers: &'a [WorkerState],
-}
-
-#[derive(Serialize)]
-struct Element<'a> {
     #[serde(flatten)]
-    report: &'a ElementReport,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<String>,
-    /// The values of the handlers that are metrics, by handler.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    values: BTreeMap<&'static str, f64>,
+    run: SnapshotObject<'a>,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(about: &'a About, snapshot: &'a Snapshot, writable: bool, seconds: f64) -> Report<'a> {
-        let mut values: BTreeMap<usize, BTreeMap<&'static str, f64>> = BTreeMap::new();
-        for value in &snapshot.values {
-            values.entry(value.element).or_default().insert(value.handler, value.value);
-        }
-        let element = |(id, report)| Element {
-            report,
-            interface: interface(&snapshot.plan, id),
-            values: values.remove(&id).unwrap_or_default(),
-        };
         Report {
             version: &about.version,
             commit: &about.commit,
             configuration: &about.configuration,
             writable,
-            generation: snapshot.generation,
             seconds,
-            totals: &snapshot.report.totals,
-            elements: snapshot.report.elements.iter().enumerate().map(element).collect(),
-            workers: &snapshot.workers,
+            run: snapshot.object(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use element::manual::Page;
 use element::{Class, ElementId, Metric, MetricKind};
-use engine::{ElementReport, MetricValue, Plan, Snapshot, WorkerState};
+use engine::{ElementReport, MetricValue, Snapshot, WorkerState};
 
 use crate::About;
 use crate::process::{self, Process};
@@ -318,25 +318,12 @@ pub(crate) fn render(view: &View<'_>, format: Format) -> String {
         for value in values {
             let element = &view.snapshot.plan.graph.elements[value.element].name;
             let mut labels = vec![("element", &**element), ("class", class(view, value.element))];
-            let interface = interface(&view.snapshot.plan, value.element);
+            let interface = view.snapshot.plan.interface(value.element);
             labels.extend(interface.as_ref().map(|interface| ("interface", &**interface)));
             text.sample(&labels, value.value);
         }
     }
     text.finish()
-}
-
-/// Returns the name of the network interface that is an argument of an element; `None` if its class has no
-/// such argument.
-pub(crate) fn interface(plan: &Plan, id: ElementId) -> Option<String> {
-    let (position, arg) = plan.classes[id].args.iter().enumerate().find(|(_, arg)| arg.ty == "interface")?;
-    let arguments = lang::args::split(&plan.graph.elements[id].config);
-    let named = arguments.iter().find_map(|given| {
-        let (keyword, value) = given.text.trim().split_once(char::is_whitespace)?;
-        (keyword == arg.name).then(|| value.trim().to_string())
-    });
-    let at_position = || arguments.get(position).map(|given| given.text.trim().to_string());
-    named.or_else(at_position).map(|name| name.trim_matches('"').to_string())
 }
 
 /// Returns the tables of all metrics for the documentation, in Markdown: first the metrics that every run

@@ -45,13 +45,21 @@ impl Questions {
     /// # Errors
     /// If a worker does not answer in time, or the run is ending.
     pub(crate) async fn snapshot(&self) -> Result<Arc<Snapshot>, NoAnswer> {
+        Ok(self.dated_snapshot().await?.1)
+    }
+
+    /// Returns a snapshot that is at most [`FRESH`] old, and the instant at which it was made.
+    ///
+    /// # Errors
+    /// As [`snapshot`](Self::snapshot).
+    pub(crate) async fn dated_snapshot(&self) -> Result<(Instant, Arc<Snapshot>), NoAnswer> {
         timeout(self.limit, self.fresh_snapshot()).await.unwrap_or(Err(NoAnswer::Late))
     }
 
-    async fn fresh_snapshot(&self) -> Result<Arc<Snapshot>, NoAnswer> {
+    async fn fresh_snapshot(&self) -> Result<(Instant, Arc<Snapshot>), NoAnswer> {
         let mut last = self.last.lock().await;
-        if let Some((_, snapshot)) = last.as_ref().filter(|(made, _)| made.elapsed() < FRESH) {
-            return Ok(Arc::clone(snapshot));
+        if let Some(dated) = last.as_ref().filter(|(made, _)| made.elapsed() < FRESH) {
+            return Ok(dated.clone());
         }
         for _ in 0..ATTEMPTS {
             let mut answers = Vec::new();
@@ -68,8 +76,9 @@ impl Questions {
             }
             parts.reverse();
             if let Some(snapshot) = Snapshot::of(parts).map(Arc::new) {
-                *last = Some((Instant::now(), Arc::clone(&snapshot)));
-                return Ok(snapshot);
+                let dated = (Instant::now(), snapshot);
+                *last = Some(dated.clone());
+                return Ok(dated);
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -1,6 +1,6 @@
 //! The answer to each path.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use element::{CallOrigin, FileScope, Rights};
 use http_body_util::{BodyExt, Full, Limited};
@@ -34,6 +34,8 @@ pub(crate) struct Site {
     pub(crate) guard: Guard,
     pub(crate) limits: HttpLimits,
     pub(crate) started: SystemTime,
+    /// The instant at which the server began to serve.
+    pub(crate) begun: Instant,
 }
 
 /// An answer: status, type and text.
@@ -193,8 +195,8 @@ impl Site {
             }
             ["api", "graph"] => Ok(Answer::json(&Graph::new(&*self.questions.snapshot().await?))),
             ["api", "report"] => {
-                let snapshot = self.questions.snapshot().await?;
-                let seconds = self.started.elapsed().unwrap_or(Duration::ZERO).as_secs_f64();
+                let (made, snapshot) = self.questions.dated_snapshot().await?;
+                let seconds = made.duration_since(self.begun).as_secs_f64();
                 let writable = self.guard.can_write();
                 Ok(Answer::json(&Report::new(&self.about, &snapshot, writable, seconds)))
             }

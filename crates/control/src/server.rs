@@ -83,7 +83,7 @@ impl HttpServer {
         let asked = inspector.clone();
         background::spawn("http", move || {
             let questions = Questions::new(asked, limits.request);
-            let site = Rc::new(Site { about, questions, guard, limits, started });
+            let site = Rc::new(Site { about, questions, guard, limits, started, begun: Instant::now() });
             let local = LocalSet::new();
             runtime.block_on(local.run_until(async move {
                 let accept = async {

@@ -352,7 +352,8 @@ impl Worker {
             self.take_part_in_reload();
         }
         if team.is_asked_for_report(me) {
-            team.give_report(me, self.report());
+            let (core, mut host) = self.host();
+            team.give_report(me, host.part(core));
         }
         if me == 0 {
             self.control.stop(team.take_stops());

@@ -21,7 +21,7 @@
 //! | elements that act in place of others | `stand_ins` |
 //! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
 //! | time and sleep | `clock`, `sleep`, `lateness` |
-//! | reading and writing handlers | `handlers` |
+//! | reading and writing handlers | `handlers`, `merge` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
 //! | composing programs again after a change | `recompose`, `worker_recomposing` |
 //! | answering the questions of other threads | `inspect`, `snapshot`, `worker_inspect` |
@@ -54,6 +54,7 @@ mod handlers;
 mod host;
 mod inspect;
 mod lateness;
+mod merge;
 mod options;
 mod packet_starts;
 mod placement;
@@ -92,7 +93,7 @@ pub use problem::Problem;
 pub use recompose::{Compose, Declarations, Programs, Recomposer};
 pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use saving::{Collected, Continued, SavedElement, SavedPiece, SavedRun, Saver, Saving, saving};
-pub use snapshot::{MetricValue, Snapshot};
+pub use snapshot::{MetricValue, Snapshot, SnapshotObject};
 pub use streams::{Sink, Stamp, StandardStreams};
 pub use worker::Worker;
 pub use workers::Workers;

@@ -155,6 +155,20 @@ impl Plan {
         format!("{} :: {}", element.name, element.class)
     }
 
+    /// Returns the name of the network interface that is an argument of an element; `None` if its class has
+    /// no such argument.
+    pub fn interface(&self, id: ElementId) -> Option<String> {
+        let args = self.classes[id].args.iter().enumerate();
+        let (position, arg) = args.clone().find(|(_, arg)| arg.ty == "interface")?;
+        let arguments = lang::args::split(&self.graph.elements[id].config);
+        let named = arguments.iter().find_map(|given| {
+            let (keyword, value) = given.text.trim().split_once(char::is_whitespace)?;
+            (keyword == arg.name).then(|| value.trim().to_string())
+        });
+        let at_position = || arguments.get(position).map(|given| given.text.trim().to_string());
+        named.or_else(at_position).map(|name| name.trim_matches('"').to_string())
+    }
+
     /// Finds the places of the declarations in the texts of the configuration.
     pub fn locate(&mut self, sources: &Sources) {
         self.places = self.graph.elements.iter().map(|element| sources.locate(element.span)).collect();

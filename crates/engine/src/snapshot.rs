@@ -1,13 +1,15 @@
 //! Snapshots of a run, put together from the parts of all workers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::{ElementId, Metric};
+use serde::Serialize;
 
-use crate::handlers::merge::merge;
 use crate::inspect::{SnapshotPart, WorkerState};
+use crate::merge::merge;
 use crate::plan::Plan;
-use crate::report::RunReport;
+use crate::report::{ElementReport, PacketTotals, RunReport};
 
 /// The state of a run between two rounds of each worker.
 pub struct Snapshot {
@@ -36,7 +38,45 @@ pub struct MetricValue {
     pub value: f64,
 }
 
+/// A snapshot as an object for JSON.
+#[derive(Serialize)]
+pub struct SnapshotObject<'a> {
+    generation: u64,
+    totals: &'a PacketTotals,
+    elements: Vec<ElementObject<'a>>,
+    workers: &'a [WorkerState],
+}
+
+#[derive(Serialize)]
+struct ElementObject<'a> {
+    #[serde(flatten)]
+    report: &'a ElementReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    /// The values of the handlers that are metrics, by handler.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<&'static str, f64>,
+}
+
 impl Snapshot {
+    /// Returns the snapshot as an object for JSON.
+    pub fn object(&self) -> SnapshotObject<'_> {
+        let mut values: BTreeMap<ElementId, BTreeMap<&'static str, f64>> = BTreeMap::new();
+        for value in &self.values {
+            values.entry(value.element).or_default().insert(value.handler, value.value);
+        }
+        let element = |(id, report)| {
+            let interface = self.plan.interface(id);
+            ElementObject { report, interface, values: values.remove(&id).unwrap_or_default() }
+        };
+        SnapshotObject {
+            generation: self.generation,
+            totals: &self.report.totals,
+            elements: self.report.elements.iter().enumerate().map(element).collect(),
+            workers: &self.workers,
+        }
+    }
+
     /// Puts the parts of all workers together. Returns `None` if there is no part, or if workers were on
     /// different generations of the graph because a reload was under way; then the caller asks again.
     pub fn of(parts: Vec<SnapshotPart>) -> Option<Snapshot> {

@@ -198,8 +198,8 @@ impl Worker {
     /// called.
     #[inline]
     pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
-        let Worker { core, graph, wakeups, control, team, reloads, .. } = self;
-        (core, WorkerHost { graph, wakeups, control, team, reloads })
+        let Worker { core, graph, wakeups, control, team, reloads, exchange, former, busy, .. } = self;
+        (core, WorkerHost { graph, wakeups, control, team, reloads, exchange, former, busy: *busy })
     }
 
     /// Calls an element. Returns `None`, without a call, if the element is being called already.
@@ -292,8 +292,9 @@ impl Worker {
     /// number of elements that were called.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
-        let Worker { core, graph, wakeups, control, team, reloads, exchange, crossed, .. } = self;
-        let mut host = WorkerHost { graph, wakeups, control, team, reloads };
+        let Worker { core, graph, wakeups, control, team, reloads, exchange, former, busy, crossed, .. } =
+            self;
+        let mut host = WorkerHost { graph, wakeups, control, team, reloads, exchange, former, busy: *busy };
         let mut hops = 0;
         loop {
             let id = at.element as usize;
@@ -302,7 +303,7 @@ impl Worker {
                     crossed.push((at, batch));
                     return hops;
                 }
-                if let Some(exchange) = exchange {
+                if let Some(exchange) = host.exchange {
                     let origin = host.graph.placement.origin(from as usize);
                     match exchange.send(core, (from, origin), at, batch) {
                         Some(rest) => batch = rest,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use element::Element;
+use element::{Core, Element};
 
+use crate::host::WorkerHost;
 use crate::inspect::{HandlerCall, Question, Reply, SnapshotPart, WorkerState};
 use crate::reload::Caller;
 use crate::report::WorkerReport;
@@ -37,7 +38,9 @@ impl Worker {
                 if let Some(team) = self.team.as_ref().filter(|_| me == 0) {
                     team.ring_all();
                 }
-                let part = self.part();
+                let (core, mut host) = self.host();
+                let part = host.part(core);
+                self.settle();
                 reply(part);
             }
             Question::Call(call, reply) => self.answer_call(&call, reply),
@@ -68,11 +71,13 @@ impl Worker {
         self.settle();
         reply(result);
     }
+}
 
+impl WorkerHost<'_> {
     /// Makes this worker's part of a snapshot.
-    fn part(&mut self) -> SnapshotPart {
-        let report = self.report();
-        let stats = self.core.pool.stats();
+    pub(crate) fn part(&mut self, core: &mut Core) -> SnapshotPart {
+        let report = self.report(core);
+        let stats = core.pool.stats();
         let own = match report.workers.first() {
             Some(own) => own.clone(),
             None => {
@@ -97,7 +102,7 @@ impl Worker {
                 if !self.graph.elements[id].as_deref().is_some_and(has) {
                     continue;
                 }
-                if let Ok(text) = self.read_here(Some(id), info.name, "") {
+                if let Ok(text) = self.read_here(core, Some(id), info.name, "") {
                     values.push((id, info.name, text));
                 }
             }

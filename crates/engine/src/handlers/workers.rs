@@ -9,8 +9,8 @@ use element::{Core, ElementId, Rights};
 
 use crate::graph_copy::GraphCopy;
 use crate::handlers::WORKER;
-use crate::handlers::merge::merge;
 use crate::host::WorkerHost;
+use crate::merge::merge;
 use crate::reload::Caller;
 
 /// The answer of another worker to a handler call.
