@@ -33,7 +33,7 @@ pub fn language(data: &[u8]) {
         assert!(!diagnostic.render(&sources).is_empty());
         sources.line_text(diagnostic.span);
     }
-    lang::dot(&graph, "fuzz");
+    lang::dot(&graph, "fuzz", &lang::PictureMarks::default());
     let flat = lang::flatten(&graph);
     if diagnostics.is_empty() {
         let (again, diagnostics, _) = parse(&flat);

@@ -7,9 +7,8 @@ use element::class::ArgKind;
 use element::manual::Page;
 use element::{Access, Class, DefaultValue};
 
-use crate::load::registry;
+use crate::load::{BURST, registry};
 use crate::print;
-use crate::run::BURST;
 use crate::status::Status;
 
 /// The arguments of `elements`.
@@ -45,7 +44,7 @@ fn list(registry: &element::Registry) -> String {
 
 /// Returns the manual page of one element: its doc block, and the class's declarations of ports, arguments
 /// (type, default), handlers (access) and state.
-fn page(class: &Class) -> String {
+pub(crate) fn page(class: &Class) -> String {
     let page = Page::parse(class.manual);
     let mut text = format!("{}\n\n    {}\n", class.name, page.summary);
     if !class.aliases.is_empty() {

@@ -14,12 +14,14 @@ mod analyze;
 mod bench;
 mod check;
 mod click;
+mod client;
 mod elements;
 mod evaluate;
 mod example;
 mod explain;
 mod generate;
 mod handlers;
+mod http;
 mod interrupt;
 mod load;
 mod memory;
@@ -41,6 +43,7 @@ mod successors;
 mod switch;
 mod synthesize;
 mod table;
+mod top;
 mod trace_packet;
 mod verify;
 mod warnings;
@@ -68,9 +71,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a configuration on captures or interfaces
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Replace the configuration of a running instance, without losing packets or state
     Reload(reload::Args),
+    /// Show elements, drops, workers and interfaces of a running instance
+    Top(top::Args),
     /// Report the errors of a configuration, without opening a capture or an interface
     Check(check::CheckArgs),
     /// Show what a configuration does with one packet: each element, the rule that decided, and what changed
@@ -142,6 +147,7 @@ fn run(mut arguments: Vec<OsString>) -> Status {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Reload(args) => reload::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Check(args) => check::check(&args),
         Command::TracePacket(args) => trace_packet::run(&args),
         Command::Elements(args) => elements::run(&args),
@@ -245,6 +251,8 @@ mod tests {
             "ARGUMENT",
             "WHICH",
             "NAMES",
+            "NAME",
+            "TOKENFILE",
         ];
         let cli = Cli::command();
         let mut count = 0;

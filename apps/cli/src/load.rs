@@ -17,6 +17,9 @@ use synthesizer::topology;
 
 use crate::status::Failure;
 
+/// The default of `run --burst`: the most packets per batch.
+pub(crate) const BURST: usize = 32;
+
 /// The arguments that name the configuration: a file or a text, values of parameters, and arguments for
 /// DPDK.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -472,6 +475,7 @@ impl Loaded {
             self.problems.push(Problem::new(Diagnostic::error(span, text)));
             return None;
         }
+        plan.locate(&self.sources);
         match plan.configure_all(burst, workers, spreading) {
             Ok(mut copies) => {
                 // The warnings are the same for each worker.

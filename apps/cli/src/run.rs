@@ -15,7 +15,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lang::Span;
 
 use crate::analyze::{can_write, is_stream, save};
-use crate::load::{Input, Loaded, Texts, parse, rendered, start_dpdk};
+use crate::http::HttpOptions;
+use crate::load::{BURST, Input, Loaded, Texts, parse, rendered, start_dpdk};
 use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::origin;
@@ -25,9 +26,6 @@ use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
 use crate::warnings::Warnings;
 use crate::{explain, handlers, interrupt, print, service, state, synthesize, table};
-
-/// The default of `--burst`: the most packets per batch.
-pub(crate) const BURST: usize = 32;
 
 const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error; HUP reads \
     the configuration again, like `tidegate reload`; USR2 only writes a message.";
@@ -89,6 +87,8 @@ pub(crate) struct Args {
     /// Let clients of Unix sockets install any configuration, which can have any file read and written
     #[arg(long, help_heading = "Control")]
     allow_config: bool,
+    #[command(flatten)]
+    http: HttpOptions,
     #[command(flatten)]
     state: state::StateOptions,
     /// Print the value of a handler at the end; may be given several times
@@ -343,6 +343,7 @@ pub(crate) fn run(args: &Args) -> Status {
     }
     let live = plan.live();
     let mut state = args.state.open()?;
+    let http = args.http.bind(copies.len())?;
     let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
     let mut options = Options {
@@ -364,6 +365,7 @@ pub(crate) fn run(args: &Args) -> Status {
         recomposer,
         progress: Arc::clone(&progress_count),
         traces: Some(Arc::default()),
+        inspector: http.as_ref().map(|http| http.inspector.clone()),
         ..Options::default()
     };
     let is_real = args.clock == Clock::Real;
@@ -396,10 +398,12 @@ pub(crate) fn run(args: &Args) -> Status {
     if let Some(state) = &mut state {
         state.begin(workers.plan(), saver, args.quiet);
     }
+    let serving = http.map(|http| http.start(&loaded.name)).transpose()?;
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
     service::ready();
     workers.run();
     service::stopping();
+    drop(serving);
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
     let time = (!is_real).then(|| workers.first().core().now);

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nf", &["packet", "wire", "classify", "flow", "lang", "element"]),
     ("device", &["packet", "wire", "capture", "flow", "element"]),
     ("engine", &["packet", "lang", "element"]),
+    ("control", &["element", "engine", "lang"]),
     ("trace", &["packet", "wire", "flow", "capture", "classify"]),
     ("lab", &["wire"]),
     (

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::args::{Args, Invalid};
-use crate::{Cx, Element, StatePart};
+use crate::{Cx, Element, Metric, StatePart};
 
 /// The description of an element class: its ports, arguments and handlers, and the function that makes its
 /// elements. The file of each element has a `Class` as a static.
@@ -95,6 +95,13 @@ pub trait HandlerTable: Sync {
 
     /// Returns the rule that merges the values of the handler `name` of an element ([`Class::merging`]).
     fn merging(&self, element: &dyn Element, name: &str) -> Option<Merge>;
+
+    /// Returns the description of a handler that is a metric, by its index among such handlers; also of
+    /// handlers that only some elements of the class have.
+    fn metric(&self, index: usize) -> Option<&HandlerInfo>;
+
+    /// True if the element has the handler `name`.
+    fn has(&self, element: &dyn Element, name: &str) -> bool;
 
     /// Answers the read handler `name` ([`Class::read`]).
     ///
@@ -390,18 +397,20 @@ pub struct HandlerInfo {
     pub access: Access,
     /// The rule that combines the values of several workers.
     pub merge: Merge,
+    /// The metric that the handler gives to a monitoring system; `None` for most handlers.
+    pub metric: Option<Metric>,
 }
 
 impl HandlerInfo {
     /// Describes a read handler; the value of one worker's copy of the element is shown ([`Merge::First`]).
     pub const fn read(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ, merge: Merge::First }
+        HandlerInfo { name, access: Access::READ, merge: Merge::First, metric: None }
     }
 
     /// Describes a read handler with a parameter; the value of one worker's copy of the element is shown
     /// ([`Merge::First`]).
     pub const fn read_param(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
+        HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First, metric: None }
     }
 
     /// Describes a read handler for a count; the values of several workers are added.
@@ -464,13 +473,13 @@ impl HandlerInfo {
 
     /// Describes a write handler.
     pub const fn write(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::WRITE, merge: Merge::First }
+        HandlerInfo { name, access: Access::WRITE, merge: Merge::First, metric: None }
     }
 
     /// Describes a handler that can be read and written; the value of one worker's copy of the element is
     /// shown ([`Merge::First`]).
     pub const fn both(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First }
+        HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First, metric: None }
     }
 }
 

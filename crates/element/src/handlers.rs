@@ -26,7 +26,7 @@ use std::slice;
 
 use crate::args::parse_bool;
 use crate::class::{ANY_HANDLER, Access, HandlerInfo, HandlerTable, Merge};
-use crate::{Class, Cx, Element};
+use crate::{Class, Cx, Element, Metric};
 
 /// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
 /// If the handlers depend on the element's arguments, one entry may describe several of them.
@@ -199,6 +199,13 @@ impl<E> Handler<E> {
         Handler { names: Names::OnlyIf(exists), ..self }
     }
 
+    /// Returns the handler as a metric for monitoring systems. Its value is one number, also after the values
+    /// of several workers are merged.
+    #[must_use]
+    pub const fn metric(self, metric: Metric) -> Handler<E> {
+        Handler { info: HandlerInfo { metric: Some(metric), ..self.info }, ..self }
+    }
+
     /// Returns the handler with the rule that the values of several workers are added
     /// ([`Merge::Sum`]).
     #[must_use]
@@ -313,6 +320,17 @@ impl<T: Tables> HandlerTable for T {
         of_all.map(|handler| &handler.info).nth(index)
     }
 
+    fn metric(&self, index: usize) -> Option<&HandlerInfo> {
+        let metrics = self.entries().filter(|handler| handler.info.metric.is_some());
+        metrics.map(|handler| &handler.info).nth(index)
+    }
+
+    fn has(&self, element: &dyn Element, name: &str) -> bool {
+        let any: &dyn Any = element;
+        let Some(element) = any.downcast_ref::<T::Of>() else { return false };
+        self.entries().any(|handler| handler.number(element, name).is_some())
+    }
+
     fn own(&self, element: &dyn Element) -> Vec<(String, Access)> {
         let any: &dyn Any = element;
         let Some(element) = any.downcast_ref::<T::Of>() else { return Vec::new() };
@@ -379,6 +397,14 @@ impl HandlerTable for () {
         None
     }
 
+    fn metric(&self, _index: usize) -> Option<&HandlerInfo> {
+        None
+    }
+
+    fn has(&self, _: &dyn Element, _: &str) -> bool {
+        false
+    }
+
     fn own(&self, _: &dyn Element) -> Vec<(String, Access)> {
         Vec::new()
     }
@@ -409,6 +435,18 @@ impl Class {
     pub fn each_handler(&self) -> impl Iterator<Item = HandlerInfo> + Clone + use<> {
         let table = self.table;
         (0..).map_while(move |index| table.info(index).copied())
+    }
+
+    /// Returns the descriptions of the class's handlers that are metrics, also of those that only some
+    /// elements of the class have.
+    pub fn each_metric(&self) -> impl Iterator<Item = HandlerInfo> + Clone + use<> {
+        let table = self.table;
+        (0..).map_while(move |index| table.metric(index).copied())
+    }
+
+    /// True if an element of this class has the handler `name` by the class's table.
+    pub fn has_handler(&self, element: &dyn Element, name: &str) -> bool {
+        self.table.has(element, name)
     }
 
     /// Returns the names of the handlers that an element of this class has because of its arguments, and how

@@ -352,7 +352,8 @@ impl Worker {
             self.take_part_in_reload();
         }
         if team.is_asked_for_report(me) {
-            team.give_report(me, self.report());
+            let (core, mut host) = self.host();
+            team.give_report(me, host.part(core));
         }
         if me == 0 {
             self.control.stop(team.take_stops());
@@ -389,9 +390,11 @@ impl Worker {
             ClockKind::Real => {
                 let before = std::mem::replace(&mut self.core.now, self.clock.now());
                 let has_worked = std::mem::take(&mut self.has_worked);
+                let passed = self.core.now - before;
                 if let Some(exchange) = &mut self.exchange {
-                    let passed = self.core.now - before;
                     exchange.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
+                } else if has_worked {
+                    self.busy += passed.0.max(0) as u64;
                 }
             }
             ClockKind::Simulated { tick, .. } => self.core.now = self.core.now + tick,
@@ -416,6 +419,7 @@ impl Worker {
         if self.team.is_some() && self.attend() {
             return Some(End::Stopped);
         }
+        self.serve_inspector();
         let is_due = self.rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.core.now - self.looked > LOOK;
         if is_due && !self.wakeups.files.is_empty() {
             self.looked = self.core.now;

@@ -14,6 +14,7 @@ use element::{Core, ElementId, OutputStream};
 use crate::configure::Configured;
 use crate::control::Control;
 use crate::exchange::Exchange;
+use crate::former::Former;
 use crate::graph_copy::GraphCopy;
 use crate::host::WorkerHost;
 use crate::plan::Plan;
@@ -86,9 +87,18 @@ impl Generation {
         core.exchange(&mut self.hot);
         std::mem::swap(&mut control.sink, &mut self.control.sink);
         self.control.clicks_words = control.clicks_words;
-        let (mut reloads, Generation { graph, wakeups, control: own, .. }) =
-            (Reloads::busy(reloads), &mut *self);
-        let host = &mut WorkerHost { graph, wakeups, control: own, team: &None, reloads: &mut reloads };
+        let mut reloads = Reloads::busy(reloads);
+        let Generation { graph, wakeups, control: own, exchange, .. } = &mut *self;
+        let host = &mut WorkerHost {
+            graph,
+            wakeups,
+            control: own,
+            team: &None,
+            reloads: &mut reloads,
+            exchange,
+            former: &Former::default(),
+            busy: 0,
+        };
         let result = work(core, host);
         std::mem::swap(&mut control.sink, &mut self.control.sink);
         core.exchange(&mut self.hot);

@@ -22,6 +22,8 @@ use element::{
 
 use crate::clock;
 use crate::control::Control;
+use crate::exchange::Exchange;
+use crate::former::Former;
 use crate::graph_copy::GraphCopy;
 use crate::placement;
 use crate::reload::{Caller, Reloads};
@@ -38,6 +40,12 @@ pub(crate) struct WorkerHost<'a> {
     /// The state that this worker shares with other workers; `None` with a single worker.
     pub(crate) team: &'a Option<Arc<Team>>,
     pub(crate) reloads: &'a mut Reloads,
+    /// The exchange of packets with other workers; `None` with a single worker.
+    pub(crate) exchange: &'a mut Option<Exchange>,
+    /// The packet counts of earlier generations of the graph.
+    pub(crate) former: &'a Former,
+    /// The working time of a single worker, in nanoseconds.
+    pub(crate) busy: u64,
 }
 
 impl WorkerHost<'_> {

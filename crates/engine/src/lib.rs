@@ -21,10 +21,11 @@
 //! | elements that act in place of others | `stand_ins` |
 //! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
 //! | time and sleep | `clock`, `sleep`, `lateness` |
-//! | reading and writing handlers | `handlers` |
+//! | reading and writing handlers | `handlers`, `merge` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
 //! | composing programs again after a change | `recompose`, `worker_recomposing` |
 //! | following single packets | `tracing`, `traced_calls` |
+//! | answering the questions of other threads | `inspect`, `snapshot`, `worker_inspect` |
 //! | saving state for a restart | `saving`, `worker_saving` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
@@ -52,7 +53,9 @@ mod graph_copy;
 mod graph_facts;
 mod handlers;
 mod host;
+mod inspect;
 mod lateness;
+mod merge;
 mod options;
 mod packet_starts;
 mod placement;
@@ -67,6 +70,7 @@ mod requests;
 mod runs;
 mod saving;
 mod sleep;
+mod snapshot;
 mod stand_ins;
 mod streams;
 mod team;
@@ -75,6 +79,7 @@ mod traced_calls;
 mod tracing;
 mod wakeups;
 mod worker;
+mod worker_inspect;
 mod worker_recomposing;
 mod worker_report;
 mod worker_saving;
@@ -83,6 +88,7 @@ mod workers;
 pub use clock::ClockKind;
 pub use configure::Configured;
 pub use control::End;
+pub use inspect::{HandlerCall, Inspector, Refused, Reply, SnapshotPart, WorkerState};
 pub use options::{Options, Rebuild, RebuildRequest, Rebuilt, Render, Requests, Tell};
 pub use placement::{ElementWorkers, Placement};
 pub use plan::Plan;
@@ -90,6 +96,7 @@ pub use problem::Problem;
 pub use recompose::{Compose, Declarations, Programs, Recomposer};
 pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use saving::{Collected, Continued, SavedElement, SavedPiece, SavedRun, Saver, Saving, saving};
+pub use snapshot::{MetricValue, Snapshot, SnapshotObject};
 pub use streams::{Sink, Stamp, StandardStreams};
 pub use tracing::{CaseTaken, StepOutcome, TraceOrder, TraceStep, Traces, trace_text};
 pub use worker::Worker;

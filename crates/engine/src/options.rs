@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
+use crate::inspect::Inspector;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::recompose::Recomposer;
@@ -64,6 +65,8 @@ pub struct Options {
     /// The traces of packets, for the handler `trace`. If packets are ordered before the run, they are traced
     /// from its start. Without it, the handler does not exist.
     pub traces: Option<Arc<Traces>>,
+    /// The access of other threads, such as a server for metrics, to the workers.
+    pub inspector: Option<Inspector>,
     /// The way by which workers give their state to the thread that saves it, if there is one.
     pub saving: Option<Saving>,
     /// The saved state of an earlier run, with which elements continue.
@@ -95,6 +98,7 @@ impl Options {
             recomposer: self.recomposer.clone(),
             progress: Arc::clone(&self.progress),
             traces: self.traces.clone(),
+            inspector: self.inspector.clone(),
             saving: self.saving.clone(),
             saved: self.saved.clone(),
             steering_secret: self.steering_secret,
@@ -124,6 +128,7 @@ impl Default for Options {
             recomposer: None,
             progress: Arc::default(),
             traces: None,
+            inspector: None,
             saving: None,
             saved: None,
             steering_secret: None,

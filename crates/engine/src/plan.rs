@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use element::class::Task;
 use element::ports::{self, Processing};
 use element::{Class, ElementId, Registry};
-use lang::{Connection, Diagnostic, Graph, Span};
+use lang::{Connection, Diagnostic, Graph, Location, Sources, Span};
 
 use crate::problem::Problem;
 
@@ -26,6 +26,9 @@ pub struct Plan {
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
     /// All elements, upstream elements first, as [`Plan::order`] returns them.
     order: Vec<ElementId>,
+    /// The places of the declarations in the texts, by element number. Empty before
+    /// [`locate`](Self::locate).
+    pub places: Vec<Location>,
     /// The elements that are offloaded ([`Plan::offload`]).
     pub(crate) offloaded: Vec<ElementId>,
 }
@@ -45,6 +48,7 @@ impl Plan {
             backward: Vec::with_capacity(classes.len()),
             order: Vec::new(),
             offloaded: Vec::new(),
+            places: Vec::new(),
             graph,
             classes,
         };
@@ -149,6 +153,25 @@ impl Plan {
     pub fn declaration(&self, id: ElementId) -> String {
         let element = &self.graph.elements[id];
         format!("{} :: {}", element.name, element.class)
+    }
+
+    /// Returns the name of the network interface that is an argument of an element; `None` if its class has
+    /// no such argument.
+    pub fn interface(&self, id: ElementId) -> Option<String> {
+        let args = self.classes[id].args.iter().enumerate();
+        let (position, arg) = args.clone().find(|(_, arg)| arg.ty == "interface")?;
+        let arguments = lang::args::split(&self.graph.elements[id].config);
+        let named = arguments.iter().find_map(|given| {
+            let (keyword, value) = given.text.trim().split_once(char::is_whitespace)?;
+            (keyword == arg.name).then(|| value.trim().to_string())
+        });
+        let at_position = || arguments.get(position).map(|given| given.text.trim().to_string());
+        named.or_else(at_position).map(|name| name.trim_matches('"').to_string())
+    }
+
+    /// Finds the places of the declarations in the texts of the configuration.
+    pub fn locate(&mut self, sources: &Sources) {
+        self.places = self.graph.elements.iter().map(|element| sources.locate(element.span)).collect();
     }
 
     /// Makes the problem of an element whose initialisation has failed with this message.

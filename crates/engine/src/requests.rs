@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use element::OutputStream;
+use element::{Core, OutputStream};
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
+use crate::host::WorkerHost;
+use crate::inspect::SnapshotPart;
 use crate::options::Requests;
 use crate::report::RunReport;
+use crate::snapshot::Snapshot;
 use crate::wakeups::OsSignals;
 use crate::worker::Worker;
 
@@ -42,7 +45,9 @@ impl Worker {
             is_raised(&requests.nothing, SIGUSR2),
         ];
         if report && let Some(render) = requests.render {
-            let text = render(&self.report_of_all());
+            let (core, mut host) = self.host();
+            let reports = host.parts_of_all(core).into_iter().map(|part| part.report);
+            let text = render(&RunReport::sum(reports));
             self.control.sink.write(OutputStream::Messages, format_args!("{text}"));
         }
         if reload && self.reloads.can_reload() {
@@ -60,32 +65,46 @@ impl Worker {
         }
         self.control.sink.flush();
     }
+}
 
-    /// Returns the report of all workers while they run. Workers that do not give theirs within
+impl WorkerHost<'_> {
+    /// Returns the report so far as an object in JSON, for the handler `report`.
+    ///
+    /// # Errors
+    /// If a reload is under way at some workers.
+    pub(crate) fn report_text(&mut self, core: &mut Core) -> Result<String, String> {
+        let snapshot = Snapshot::of(self.parts_of_all(core)).ok_or("the configuration is being replaced")?;
+        serde_json::to_string(&snapshot.object()).map_err(|error| error.to_string())
+    }
+
+    /// Returns the parts of a snapshot of all workers while they run. Workers that do not give theirs within
     /// [`PATIENCE`] are left out.
-    fn report_of_all(&mut self) -> RunReport {
-        let own = self.report();
-        let Some(team) = self.team.clone() else { return own };
+    fn parts_of_all(&mut self, core: &mut Core) -> Vec<SnapshotPart> {
+        let own = self.part(core);
+        let Some(team) = self.team.clone() else { return vec![own] };
         let me = self.graph.worker();
         let others = (0..team.len()).filter(|&worker| worker != me);
         if team.in_turn {
             let others = others.filter_map(|number| {
                 let mut other = team.take_waiting(number)?;
-                let report = other.report();
+                let (core, mut host) = other.host();
+                let part = host.part(core);
                 team.let_wait(number, other);
-                Some(report)
+                Some(part)
             });
-            return RunReport::sum([own].into_iter().chain(others));
+            return [own].into_iter().chain(others).collect();
         }
         others.for_each(|worker| team.ask_for_report(worker));
         let end = Instant::now() + PATIENCE;
         while team.awaits_reports() && Instant::now() < end {
             // Another worker may be waiting for an answer of this worker, and would then not give its
             // report.
-            let (core, mut host) = self.host();
-            host.answer(core);
+            self.answer(core);
+            if team.is_asked_for_report(me) {
+                team.give_report(me, self.part(core));
+            }
             std::thread::sleep(LOOK);
         }
-        RunReport::sum([own].into_iter().chain(team.take_reports()))
+        [own].into_iter().chain(team.take_reports()).collect()
     }
 }

@@ -100,7 +100,8 @@ impl Worker {
         let bell = &team.bells[me];
         bell.listen();
         // From here on, each worker that has work for this worker rings its bell.
-        if exchange.has_work() || team.has_word_for(me) || self.retiring.is_some() || self.has_to_save() {
+        let is_asked = self.has_to_save() || self.is_inspected();
+        if exchange.has_work() || team.has_word_for(me) || self.retiring.is_some() || is_asked {
             return Vec::new();
         }
         let start = Instant::now();

@@ -16,9 +16,9 @@ use element::{ElementId, Rights};
 
 use crate::exchange::{self, Bell, Board, Exchange};
 use crate::graph_copy::GraphCopy;
+use crate::inspect::SnapshotPart;
 use crate::quiet::Quiet;
 use crate::reload::{Reload, Silence};
-use crate::report::RunReport;
 use crate::worker::Worker;
 
 /// The state that all workers of a graph share.
@@ -62,7 +62,7 @@ struct Member {
     /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,
     /// The report that the worker has given, until it is taken.
-    report: Mutex<Option<RunReport>>,
+    report: Mutex<Option<SnapshotPart>>,
     requests: Mutex<VecDeque<Request>>,
     silence: Silence,
 }
@@ -317,7 +317,7 @@ impl Team {
     }
 
     /// Stores the report of a worker, so that [`take_reports`](Self::take_reports) finds it.
-    pub(crate) fn give_report(&self, me: usize, report: RunReport) {
+    pub(crate) fn give_report(&self, me: usize, report: SnapshotPart) {
         *lock(&self.members[me].report) = Some(report);
         self.members[me].wants_report.store(false, Ordering::Release);
     }
@@ -331,7 +331,7 @@ impl Team {
     }
 
     /// Takes the reports that have been given, in the order of the workers.
-    pub(crate) fn take_reports(&self) -> Vec<RunReport> {
+    pub(crate) fn take_reports(&self) -> Vec<SnapshotPart> {
         self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 

@@ -94,6 +94,9 @@ pub struct Worker {
     pub(crate) captures: Vec<ElementId>,
     /// True if a task had work, or packets were received, since the last reading of the clock.
     pub(crate) has_worked: bool,
+    /// The time in nanoseconds for which this worker has worked on tasks, if it is the only worker. Of
+    /// several workers, the exchange has this time.
+    pub(crate) busy: u64,
     /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
     /// The progress of this worker in writing its state for a restart.
@@ -166,6 +169,7 @@ impl Worker {
             looked: Timestamp::ZERO,
             captures,
             has_worked: false,
+            busy: 0,
             lateness: Lateness::default(),
             saved: SaveProgress::default(),
             reserve,
@@ -198,8 +202,8 @@ impl Worker {
     /// called.
     #[inline]
     pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
-        let Worker { core, graph, wakeups, control, team, reloads, .. } = self;
-        (core, WorkerHost { graph, wakeups, control, team, reloads })
+        let Worker { core, graph, wakeups, control, team, reloads, exchange, former, busy, .. } = self;
+        (core, WorkerHost { graph, wakeups, control, team, reloads, exchange, former, busy: *busy })
     }
 
     /// Calls an element. Returns `None`, without a call, if the element is being called already.
@@ -292,8 +296,9 @@ impl Worker {
     /// number of elements that were called.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
-        let Worker { core, graph, wakeups, control, team, reloads, exchange, crossed, .. } = self;
-        let mut host = WorkerHost { graph, wakeups, control, team, reloads };
+        let Worker { core, graph, wakeups, control, team, reloads, exchange, former, busy, crossed, .. } =
+            self;
+        let mut host = WorkerHost { graph, wakeups, control, team, reloads, exchange, former, busy: *busy };
         let mut hops = 0;
         loop {
             let id = at.element as usize;
@@ -302,7 +307,7 @@ impl Worker {
                     crossed.push((at, batch));
                     return hops;
                 }
-                if let Some(exchange) = exchange {
+                if let Some(exchange) = host.exchange {
                     let origin = host.graph.placement.origin(from as usize);
                     match exchange.send(core, (from, origin), at, batch) {
                         Some(rest) => batch = rest,

@@ -2,17 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use element::Core;
+
+use crate::host::WorkerHost;
 use crate::report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 use crate::worker::Worker;
 
 impl Worker {
     /// Makes a report about all packets of this worker so far.
     pub fn report(&mut self) -> RunReport {
-        self.graph.settle_stand_ins(&mut self.core);
+        let (core, mut host) = self.host();
+        host.report(core)
+    }
+}
+
+impl WorkerHost<'_> {
+    /// Makes a report about all packets of this worker so far.
+    pub(crate) fn report(&mut self, core: &mut Core) -> RunReport {
+        self.graph.settle_stand_ins(core);
         let mut totals = PacketTotals::default();
         let mut elements = Vec::with_capacity(self.graph.plan.len());
         for (id, element) in self.graph.plan.graph.elements.iter().enumerate() {
-            let counters = &self.core.counters[id];
+            let counters = &core.counters[id];
             let held = self.graph.held(id) as u64;
             let missed = self.graph.elements[id].as_ref().map_or(0, |e| e.missed());
             let mut drops = BTreeMap::new();
@@ -38,9 +49,9 @@ impl Worker {
         }
         let mut workers = Vec::new();
         self.former.add_to(&mut totals);
-        if let Some(exchange) = &self.exchange {
+        if let Some(exchange) = self.exchange {
             let PacketTotals { packets_in, out, held, dropped, .. } = totals;
-            let exchanged = self.former.add_exchanged(exchange.report(self.core.burst));
+            let exchanged = self.former.add_exchanged(exchange.report(core.burst));
             workers.push(WorkerReport { packets_in, out, held, dropped, ..exchanged });
         }
         RunReport { elements, totals, workers }

@@ -20,7 +20,7 @@ use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::control::End;
 use crate::handlers::WORKER;
-use crate::handlers::merge::merge;
+use crate::merge::merge;
 use crate::options::Options;
 use crate::placement::{ElementWorkers, Placement};
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! Property tests of the parser for any text, and of flattening for any graph.
 
-use lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
+use lang::{Diagnostic, Graph, LibraryText, Options, PictureMarks, Sources, dot, flatten, parse};
 use proptest::prelude::*;
 
 fn parse_text(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
@@ -36,7 +36,7 @@ fn check_any(text: &str) -> Result<(), TestCaseError> {
         diagnostic.render(&sources);
         sources.line_text(diagnostic.span);
     }
-    dot(&graph, "t");
+    dot(&graph, "t", &PictureMarks::default());
     let flat = flatten(&graph);
     if diagnostics.is_empty() {
         let (again, diagnostics, _) = parse_text(&flat);

@@ -103,6 +103,7 @@ use std::sync::Arc;
 
 use element::args::{ArgType, Micros, Scope};
 use element::class::{ArgInfo, ConfigurePhase};
+use element::metrics;
 use element::{Args, Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
 
 use crate::effects::table_state;
@@ -182,15 +183,19 @@ pub(crate) trait HasTable: Element + Sized {
         Handler::get("ttl", |e| e.payloads().settings.turns.to_string()),
         Handler::get("timeout", |e| e.payloads().settings.timeout.as_interval()),
         Handler::get("marker", |e| if e.payloads().settings.marks { "dscp" } else { "none" }.into()),
-        Handler::count("waiting", |e| e.payloads().open().table.waiting() as u64),
+        Handler::<Self>::count("waiting", |e| e.payloads().open().table.waiting() as u64)
+            .metric(metrics::PARKED_PAYLOADS),
         Handler::<Self>::get("occupancy", |e| e.payloads().open().counts.occupancy.show_with("")).summed(),
         Handler::count("sliced", |e| e.payloads().open().counts.sliced),
         Handler::count("large", |e| e.payloads().open().counts.large),
         Handler::count("spliced", |e| e.payloads().open().counts.spliced),
         Handler::count("tunnelled", |e| e.payloads().open().counts.tunnelled),
-        Handler::count("missing", |e| e.payloads().open().counts.missing()),
-        Handler::count("bytes_in", |e| e.payloads().open().counts.bytes_in),
-        Handler::count("bytes_crossed", |e| e.payloads().open().counts.bytes_crossed),
+        Handler::<Self>::count("missing", |e| e.payloads().open().counts.missing())
+            .metric(metrics::MISSING_PAYLOADS),
+        Handler::<Self>::count("bytes_in", |e| e.payloads().open().counts.bytes_in)
+            .metric(metrics::SLICED_BYTES),
+        Handler::<Self>::count("bytes_crossed", |e| e.payloads().open().counts.bytes_crossed)
+            .metric(metrics::CROSSED_BYTES),
         Handler::get("ratio", |e| {
             let counts = &e.payloads().open().counts;
             format!("{:.1}", counts.bytes_in as f64 / counts.bytes_crossed.max(1) as f64)

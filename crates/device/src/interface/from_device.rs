@@ -79,6 +79,7 @@ use std::time::Duration;
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Leaves, Support};
+use element::metrics;
 use element::setup::Common;
 use element::{Args, Class, Cx, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp, manual};
 use libc::c_int;
@@ -750,7 +751,9 @@ impl Element for FromDevice {
 const HANDLERS: &[Handler<FromDevice>] = &[
     Handler::count("count", |e| e.incoming.count),
     Handler::act("reset_counts", |e| e.incoming.count = 0),
-    Handler::<FromDevice>::read("kernel_drops", |e, _, _| Ok(e.drops().to_string())).summed(),
+    Handler::<FromDevice>::read("kernel_drops", |e, _, _| Ok(e.drops().to_string()))
+        .summed()
+        .metric(metrics::KERNEL_DROPS),
     Handler::get("encap", |e| encapsulation::name(e.incoming.link)),
     Handler::flag("active", |e| &mut e.active, "type mismatch"),
 ];

@@ -74,6 +74,7 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, Leaves, Target, Value};
+use element::metrics;
 use element::setup::Common;
 use element::{
     Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp,
@@ -757,7 +758,7 @@ const HANDLERS: &[Handler<FromXdp>] = &[
     }),
     Handler::get("rss_key", |e| rss_key::word(e.interface.has_secret_key()).into()),
     Handler::count("completed", |e| e.completed),
-    Handler::count("kernel_drops", |e| e.counts().lost),
+    Handler::<FromXdp>::count("kernel_drops", |e| e.counts().lost).metric(metrics::KERNEL_DROPS),
     Handler::count("rx_ring_full", |e| e.counts().ring_full),
     Handler::count("fill_ring_empty", |e| e.counts().fill_ring_empty),
     Handler::count("rx_dropped", |e| e.counts().dropped),

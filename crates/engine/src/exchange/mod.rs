@@ -474,6 +474,11 @@ impl Exchange {
         Some((Arc::clone(&displacement.board), most))
     }
 
+    /// Returns the number of packets that wait in the rings from other workers.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.rings.arrived()
+    }
+
     /// Returns this worker's report with the numbers about the exchange. Its other numbers are 0.
     pub(crate) fn report(&self, burst: usize) -> WorkerReport {
         let (displaced, displaced_most) = self.displaced(burst).unzip();

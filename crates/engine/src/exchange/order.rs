@@ -571,7 +571,7 @@ mod tests {
         giver.wait(0, TO, &mut own, Timestamp(1));
         assert!(own.is_empty() && giver.has_waiting());
         giver.tell(false);
-        assert_eq!(leaves(&mut giver, &mut pool), [], "the other one has not said anything yet");
+        assert!(leaves(&mut giver, &mut pool).is_empty(), "the other one has not said anything yet");
         other.take(0, SPREAD, &batch([]));
         let mut came = batch([zero]);
         other.take(0, SPREAD, &came);
@@ -581,9 +581,9 @@ mod tests {
         let mut came = batch([two]);
         other.take(0, SPREAD, &came);
         came.drain().for_each(|packet| pool.free(packet));
-        assert_eq!(leaves(&mut giver, &mut pool), []);
+        assert!(leaves(&mut giver, &mut pool).is_empty());
         other.tell(true);
-        assert_eq!(leaves(&mut giver, &mut pool), [], "something is on its way still");
+        assert!(leaves(&mut giver, &mut pool).is_empty(), "something is on its way still");
         other.tell(false);
         assert_eq!(leaves(&mut giver, &mut pool), [1, 3]);
         assert!(!giver.has_waiting() && giver.late() == 0);
@@ -684,10 +684,10 @@ mod tests {
         middle.hand_over(2, second, 1, None);
         middle.tell(false);
         giver.tell(false);
-        assert_eq!(leaves(&mut giver, &mut pool), []);
+        assert!(leaves(&mut giver, &mut pool).is_empty());
         last.take(1, second, &aside);
         giver.tell(false);
-        assert_eq!(leaves(&mut giver, &mut pool), [], "the last one has not dealt with it");
+        assert!(leaves(&mut giver, &mut pool).is_empty(), "the last one has not dealt with it");
         last.tell(false);
         middle.tell(false);
         giver.tell(false);
@@ -711,7 +711,7 @@ mod tests {
         let mut own = batch([one]);
         giver.wait(0, TO, &mut own, Timestamp(1));
         giver.tell(false);
-        assert_eq!(leaves(&mut giver, &mut pool), []);
+        assert!(leaves(&mut giver, &mut pool).is_empty());
         let mut came = batch([zero]);
         other.take(0, SPREAD, &came);
         other.tell(false);

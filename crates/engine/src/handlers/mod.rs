@@ -2,7 +2,6 @@
 //! handlers of the graph.
 
 mod check;
-pub(crate) mod merge;
 mod workers;
 
 use std::fmt::Write;
@@ -50,6 +49,9 @@ const RELOAD: &str = "reload";
 /// exists if the graph can be replaced.
 const SILENCE: &str = "silence";
 
+/// The name of the graph's handler for the report so far, as an object in JSON.
+const REPORT: &str = "report";
+
 /// The name of the graph's handler for the largest number of packets by which a packet was overtaken.
 /// `displaced_most` is the handler for the limit of this number. Both exist if packets of flows are spread
 /// without keeping order.
@@ -71,6 +73,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("list", Access::READ),
     ("classes", Access::READ),
     ("nthreads", Access::READ),
+    (REPORT, Access::READ),
     (WORKER, Access::READ_PARAM),
     (DISPLACED, Access::READ),
     (DISPLACED_MOST, Access::READ),
@@ -232,7 +235,9 @@ impl WorkerHost<'_> {
             }
             _ => return Err(format!("no '{}' read handler", full())),
         }
-        let Some(id) = element else { return Ok(self.read_global(name)) };
+        let Some(id) = element else {
+            return if name == REPORT { self.report_text(core) } else { Ok(self.read_global(name)) };
+        };
         self.graph.settle_stand_ins(core);
         let class = self.graph.plan.classes[id];
         let own = class.each_handler().any(|h| h.name == name) || self.graph.own_handler(id, name).is_some();

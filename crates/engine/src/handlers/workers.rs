@@ -8,9 +8,9 @@ use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
 use crate::graph_copy::GraphCopy;
-use crate::handlers::merge::merge;
 use crate::handlers::{TRACE, WORKER};
 use crate::host::WorkerHost;
+use crate::merge::merge;
 use crate::reload::Caller;
 use crate::tracing::FOLLOW;
 

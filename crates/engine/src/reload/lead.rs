@@ -13,6 +13,7 @@ use super::switch::moved;
 use super::{Decision, Reload, locked};
 use crate::generation::Generation;
 use crate::host::WorkerHost;
+use crate::inspect::Reply;
 use crate::options::{RebuildRequest, Rebuilt, Tell};
 use crate::problem::Problem;
 use crate::team::{Request, Team};
@@ -59,6 +60,8 @@ pub(crate) enum Caller {
     Worker(Request),
     /// A signal. The result is written as a message.
     Signal,
+    /// A thread that is no worker's.
+    Outside(Reply<Result<String, String>>),
 }
 
 /// The error for a reload that is asked for during another one.
@@ -127,7 +130,7 @@ impl WorkerHost<'_> {
         // previous reload meanwhile. So the previous reload must have ended at all workers.
         let may_begin = match caller {
             Caller::Worker(_) => self.check_end(),
-            Caller::Element(..) | Caller::Signal => Ok(()),
+            Caller::Element(..) | Caller::Signal | Caller::Outside(_) => Ok(()),
         };
         match may_begin.and_then(|()| self.begin_reload(core, request)) {
             Ok(()) => {
@@ -342,6 +345,7 @@ impl Worker {
             }
             Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
             Some(Caller::Signal) => self.tell_result(&result),
+            Some(Caller::Outside(reply)) => reply(result.map(|()| String::new())),
             // The element that has asked for the reload has no heir, so the result goes to no element.
             None => {}
         }

@@ -33,6 +33,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{self, Field, State, StateAccess};
+use element::metrics;
 use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, Tally, Timestamp, manual};
 
 use crate::script::number::Number;
@@ -183,7 +184,7 @@ impl Element for AverageCounter {
 
 const HANDLERS: &[Handler<AverageCounter>] = &[
     Handler::count("count", |e| e.counts.packets),
-    Handler::count("byte_count", |e| e.counts.bytes),
+    Handler::<AverageCounter>::count("byte_count", |e| e.counts.bytes).metric(metrics::BYTES),
     Handler::count("bit_count", |e| e.counts.bytes * 8),
     Handler::count("link_count", |e| e.link_bits()),
     Handler::<AverageCounter>::get("rate", |e| show(e.per_second(e.counts.packets))).summed(),

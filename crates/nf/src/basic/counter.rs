@@ -36,6 +36,7 @@ use std::sync::Arc;
 use element::args::{BadInteger, Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Counting, Field, State, StateAccess};
+use element::metrics;
 use element::{
     Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, Timestamp, manual,
 };
@@ -213,7 +214,7 @@ impl Element for Counter {
 
 const HANDLERS: &[Handler<Counter>] = &[
     Handler::count("count", |e| e.packets),
-    Handler::count("byte_count", |e| e.bytes),
+    Handler::<Counter>::count("byte_count", |e| e.bytes).metric(metrics::BYTES),
     Handler::<Counter>::read("rate", |e, cx, _| Ok(e.packet_rate.show(cx.now(), 0))).summed(),
     Handler::<Counter>::read("byte_rate", |e, cx, _| Ok(e.byte_rate.show(cx.now(), 0))).summed(),
     Handler::<Counter>::read("bit_rate", |e, cx, _| Ok(e.byte_rate.show(cx.now(), 3))).summed(),

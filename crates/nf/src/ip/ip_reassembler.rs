@@ -81,6 +81,7 @@ use element::effects::{
     Case, Depends, Emit, Field, Filter, HeaderKind, Hold, Order, Predicate, State, StateAccess, Target,
     wire_field,
 };
+use element::metrics;
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
     manual,
@@ -534,5 +535,5 @@ const HANDLERS: &[Handler<IpReassembler>] = &[
         Ok(text)
     })
     .summed(),
-    Handler::count("memory", |e| e.store.memory() as u64),
+    Handler::<IpReassembler>::count("memory", |e| e.store.memory() as u64).metric(metrics::MEMORY),
 ];

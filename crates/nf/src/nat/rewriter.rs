@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
 use element::class::{ArgInfo, join};
 use element::lease::Leasing;
+use element::metrics;
 use element::runs::{RunList, Runs};
 use element::{
     Args, Batch, Cx, Damaged, Effects, Element, ElementId, Handler, Invalid, Loaded, Packet, SavedState,
@@ -617,8 +618,12 @@ impl Element for Rewriter {
 /// The handlers of all translators.
 pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("table_size", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
-    Handler::<Rewriter>::read("nmappings", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
-    Handler::<Rewriter>::read("mapping_failures", |e, cx, _| e.total(cx, |tally| tally.failures)).summed(),
+    Handler::<Rewriter>::read("nmappings", |e, cx, _| e.total(cx, |tally| tally.mappings))
+        .summed()
+        .metric(metrics::MAPPINGS),
+    Handler::<Rewriter>::read("mapping_failures", |e, cx, _| e.total(cx, |tally| tally.failures))
+        .summed()
+        .metric(metrics::MAPPING_FAILURES),
     Handler::<Rewriter>::read("patterns", |e, cx, _| {
         Ok((0..e.desk.specs.len()).map(|input| e.pattern(cx, input)).collect())
     })
@@ -626,7 +631,8 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("size", |e, cx, _| Ok(e.store(cx).size().to_string())).summed(),
     Handler::<Rewriter>::read("capacity", |e, cx, _| Ok(e.store(cx).capacity().to_string()))
         .and_set(|e, cx, value| e.change_capacity(cx, value))
-        .summed(),
+        .summed()
+        .metric(metrics::MAPPING_CAPACITY),
     Handler::set("clear", |e, cx, _| {
         e.store(cx).clear();
         Ok(())

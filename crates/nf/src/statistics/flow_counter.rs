@@ -74,6 +74,7 @@ use element::args::Args;
 use element::class::ArgInfo;
 use element::effects::{self, Field, FlowMarks, State, StateAccess, Support};
 use element::five_tuple::{READS, five_tuple};
+use element::metrics;
 use element::runs::{RunList, Runs};
 use element::{
     Batch, Class, Cx, Damaged, Effects, Element, Handler, Loaded, Packet, SavedState, StatePart, StateWriter,
@@ -656,8 +657,8 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
     // The handler `packets` does not first end flows that have timed out, as other handlers do: the number of
     // packets does not depend on them.
     Handler::count("packets", |e| e.counts.packets),
-    Handler::count("bytes", |e| e.counts.bytes),
-    Handler::count("overflows", |e| e.counts.overflows),
+    Handler::<FlowCounter>::count("bytes", |e| e.counts.bytes).metric(metrics::BYTES),
+    Handler::<FlowCounter>::count("overflows", |e| e.counts.overflows).metric(metrics::OVERFLOWS),
     Handler::count("overflow_bytes", |e| e.counts.overflow_bytes),
     Handler::count("others", |e| e.counts.others),
     Handler::<FlowCounter>::read_param("csv", |e, cx, param| e.list(cx, Layout::Csv, param, None)).listed(),

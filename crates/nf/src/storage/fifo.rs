@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
+use element::metrics;
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal, StatePart};
 use packet::BATCH_CAPACITY;
 
@@ -311,15 +312,18 @@ pub(super) const STATE: &[StatePart] =
 /// The handlers of all queue classes except CPUQueue.
 pub(super) const HANDLERS: &[Handler<Fifo>] = &[
     Handler::count("length", |e| e.packets.len() as u64),
-    Handler::<Fifo>::get("highwater_length", |e| e.highwater.to_string()).most(),
-    Handler::data("capacity", Fifo::show_capacity, |e, cx, value| {
+    Handler::<Fifo>::get("highwater_length", |e| e.highwater.to_string())
+        .most()
+        .metric(metrics::QUEUE_HIGHWATER),
+    Handler::<Fifo>::data("capacity", Fifo::show_capacity, |e, cx, value| {
         let capacity = u32::parse(value, &cx.place()).map_err(|error| format!("CAPACITY: {error}"))?;
         e.capacity = capacity as usize;
         e.occupancy.set_capacity(e.capacity);
         e.shorten(cx, e.capacity, DropReason::Reset);
         e.tell_room(cx);
         Ok(())
-    }),
+    })
+    .metric(metrics::QUEUE_CAPACITY),
     DROPS,
     Handler::act("reset_counts", |e| (e.drops, e.highwater) = (0, e.packets.len())),
     Handler::set("reset", |e, cx, _| {
@@ -335,7 +339,8 @@ pub(super) const HANDLERS: &[Handler<Fifo>] = &[
 const DROPS: Handler<Fifo> = Handler::count("drops", |e| e.drops);
 
 /// The handlers of CPUQueue.
-pub(super) const OF_CPU_QUEUE: &[Handler<Fifo>] = &[Handler::get("capacity", Fifo::show_capacity), DROPS];
+pub(super) const OF_CPU_QUEUE: &[Handler<Fifo>] =
+    &[Handler::<Fifo>::get("capacity", Fifo::show_capacity).metric(metrics::QUEUE_CAPACITY), DROPS];
 
 impl Fifo {
     fn show_capacity(&self) -> String {

@@ -2,6 +2,7 @@
 
 use element::Handler;
 use element::args::{ArgType, Micros};
+use element::metrics;
 
 use super::Juggler;
 use crate::flows::{Counts, EvictionList, FlushReason};
@@ -36,8 +37,8 @@ pub(super) const HANDLERS: &[Handler<Juggler>] = &[
     Handler::get("checksum", |e| e.settings.checks.as_str().into()),
     Handler::get("constant_id", |e| e.settings.constant_id.to_string()),
     Handler::get("queue", |e| e.settings.queue.to_string()),
-    Handler::count("segments_in", |e| e.statistics.segments[0]),
-    Handler::count("segments_out", |e| e.statistics.segments[1]),
+    Handler::<Juggler>::count("segments_in", |e| e.statistics.segments[0]).metric(metrics::SEGMENTS_IN),
+    Handler::<Juggler>::count("segments_out", |e| e.statistics.segments[1]).metric(metrics::SEGMENTS_OUT),
     Handler::get("merged", |e| {
         let left = e.statistics.segments[1].max(1);
         format!("{:.3}", e.statistics.released as f64 / left as f64)
@@ -50,9 +51,10 @@ pub(super) const HANDLERS: &[Handler<Juggler>] = &[
         FlushReason::ALL.iter().map(line).collect()
     })
     .summed(),
-    Handler::count("timeouts", |e| {
+    Handler::<Juggler>::count("timeouts", |e| {
         e.flushed(FlushReason::InSequenceTimeout) + e.flushed(FlushReason::OutOfOrderTimeout)
-    }),
+    })
+    .metric(metrics::TIMEOUTS),
     Handler::<Juggler>::get("evictions", |e| {
         let evictions = &e.flows.counts.evictions;
         let line = |&list: &EvictionList| format!("{} {}\n", list.as_str(), evictions[list as usize]);
@@ -61,7 +63,7 @@ pub(super) const HANDLERS: &[Handler<Juggler>] = &[
     .summed(),
     Handler::count("datagrams", |e| e.length(EvictionList::Datagrams)),
     Handler::count("inactive", |e| e.length(EvictionList::Inactive)),
-    Handler::count("active", |e| e.length(EvictionList::Active)),
+    Handler::<Juggler>::count("active", |e| e.length(EvictionList::Active)).metric(metrics::FLOWS),
     Handler::count("gap", |e| e.length(EvictionList::Gap)),
     Handler::count("loss_recovery", |e| e.length(EvictionList::LossRecovery)),
     Handler::<Juggler>::get("lengths", |e| {

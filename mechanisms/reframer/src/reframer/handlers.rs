@@ -1,6 +1,7 @@
 //! The handlers of Reframer and SFMaker, which show the state and change settings while packets flow.
 
 use element::args::{ArgType, Real};
+use element::metrics;
 use element::{Cx, Handler, Timestamp};
 
 use super::{Reframer, finder_for, lists_for, sketch_for};
@@ -185,12 +186,16 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         let waited = mean(e.statistics.waited, e.statistics.bursts());
         Timestamp(waited.round() as i64).as_interval()
     }),
-    Handler::count("flows", |e| if e.remembers { e.memory.count() } else { e.lists.active() as u64 }),
+    Handler::<Reframer>::count(
+        "flows",
+        |e| if e.remembers { e.memory.count() } else { e.lists.active() as u64 },
+    )
+    .metric(metrics::FLOWS),
     ACTIVE,
     Handler::count("held", |e| e.lists.held() as u64),
     Handler::count("passed", |e| e.statistics.passed),
     Handler::count("paused", |e| e.statistics.paused),
-    Handler::count("overflows", |e| e.statistics.overflows),
+    Handler::<Reframer>::count("overflows", |e| e.statistics.overflows).metric(metrics::OVERFLOWS),
     REORDERED,
     Handler::count("mended", |e| e.statistics.mended),
     Handler::count("coalesced", |e| e.statistics.coalesced),
@@ -224,7 +229,8 @@ pub(crate) const OF_SF_MAKER: &[Handler<Reframer>] = &[
 ];
 
 const ACTIVE: Handler<Reframer> = Handler::count("active", |e| e.lists.active() as u64);
-const REORDERED: Handler<Reframer> = Handler::count("reordered", |e| e.statistics.reordered);
+const REORDERED: Handler<Reframer> =
+    Handler::<Reframer>::count("reordered", |e| e.statistics.reordered).metric(metrics::REORDERED);
 const FLUSH: Handler<Reframer> = Handler::set("flush", |e, cx, _| {
     if e.settings.flush_ends {
         e.settings.delay = Timestamp::ZERO;

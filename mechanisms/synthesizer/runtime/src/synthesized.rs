@@ -62,6 +62,7 @@ use element::args::Raw;
 use element::class::ArgInfo;
 use element::effects::Counting;
 use element::lease::Leasing;
+use element::metrics;
 use element::{
     Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, StatePart, Tally,
     Timestamp, manual,
@@ -517,7 +518,8 @@ const HANDLERS: &[Handler<Synthesized>] = &[
         counts.map(|(class, (passed, count))| format!("c{class} {}\n", passed + count.packets)).collect()
     })
     .summed(),
-    Handler::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64),
+    Handler::<Synthesized>::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64)
+        .metric(metrics::FLOWS),
     Handler::count("remembered", |e| e.flows.as_ref().map_or(0, FlowCache::remembered) as u64),
     Handler::get("sampled", |e| (!e.balance.pays()).to_string()),
     Handler::<Synthesized>::get("active", |e| (!e.is_outdated).to_string()).least(),
