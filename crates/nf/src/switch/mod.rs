@@ -8,4 +8,5 @@ pub mod round_robin_switch;
 pub mod static_switch;
 pub mod stride_switch;
 #[allow(clippy::module_inception)]
+pub mod suppressor;
 pub mod switch;
