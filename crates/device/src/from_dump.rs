@@ -22,8 +22,7 @@
 //! - `FILENAME`: the capture; `-` for standard input.
 //! - `TIMING`: true to send packets at the pace of their time stamps.
 //! - `ACCELERATION`: with TIMING, the speed in percent: with 200, the time between packets is half of that of
-//!   their
-//!   time stamps.
+//!   their time stamps.
 //! - `TIMING_FNT`: the same as ACCELERATION, in quotes. FastClick's expressions of the time (`x`) are not
 //!   supported.
 //! - `STOP`: true to stop the driver at the end.

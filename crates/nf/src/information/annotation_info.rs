@@ -3,17 +3,15 @@
 //!
 //! The names can be used wherever an annotation is expected, in the compound element where they are declared
 //! and inside it. Names that are known everywhere, such as `PAINT`, cannot be declared. An argument that
-//! starts with
-//! `#` is a comment.
+//! starts with `#` is a comment.
 //!
 //! ## Usage
 //! `AnnotationInfo(NAME OFFSET [SIZE], ..., CHECK_OVERLAP NAME ...)`
 //!
 //! ## Arguments
 //! - `NAME`: a name, the offset of the annotation in bytes or another annotation, and its size in bytes, if
-//!   it can
-//!   be used only as an annotation of this size. Instead, `CHECK_OVERLAP` and annotations: it is an error if two
-//!   of them overlap.
+//!   it can be used only as an annotation of this size. After `CHECK_OVERLAP`, annotations: it is an error if
+//!   two of them overlap.
 //!
 //! ## Example
 //! ```click

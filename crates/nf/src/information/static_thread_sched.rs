@@ -11,8 +11,7 @@
 //!
 //! ## Arguments
 //! - `ELEMENT`: an element and its thread. The thread may be written `NODE/INDEX`, as in FastClick: it then
-//!   has the
-//!   number of the core that is the one with this index, from 0, of the NUMA node.
+//!   is the number of the core with this index, from 0, of the NUMA node.
 //!
 //! ## Example
 //! ```click

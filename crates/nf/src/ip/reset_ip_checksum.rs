@@ -10,8 +10,7 @@
 //!
 //! ## Arguments
 //! - `L4`: if true, the checksum of TCP or UDP is recomputed, too: in packets whose network and transport
-//!   header
-//!   annotations are set, and that are neither fragments nor shorter than their headers say.
+//!   header annotations are set, and that are neither fragments nor shorter than their headers say.
 //!
 //! ## Example
 //! ```click
