@@ -17,8 +17,7 @@
 //!   not recorded.
 //! - `NET_ORDER`: if true, numbers are in network byte order.
 //! - `SAMPLE`: with OFFSET, only the times of packets with a multiple of this number are recorded, and N is
-//!   the room
-//!   for these times only.
+//!   the room for these times only.
 //! - `COUNTER`: the NumberPacket; accepted for compatibility with FastClick, without effect; give NET_ORDER
 //!   instead.
 //!
