@@ -53,7 +53,8 @@
 //! - `TIMESTAMP`: accepted; packets have the time of their turn.
 //! - `CLEAR`: accepted; annotations are always clear.
 //! - `PAUSE`: `full`, `rx`, `tx`, `none` or `unset`; accepted, with a warning unless it is `unset`: the port
-//!   keeps its own setting for pause frames, because packets that nobody takes are to be dropped and counted.
+//!   keeps its own setting for pause frames, because packets for which there is no room are to be dropped and
+//!   counted.
 //! - `IPCO`: accepted; checksum results of the port are not used.
 //! - `TCO`: accepted, as IPCO.
 //! - `UCO`: accepted, as IPCO.

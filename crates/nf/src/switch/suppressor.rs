@@ -2,8 +2,9 @@
 //! Passes packets from each input to the output of the same number, and drops the packets of inputs that are
 //! suppressed.
 //!
-//! In a pull path, packets of a suppressed input are not pulled. Each input has a handler (`active0`, `active1`
-//! and so on), which reads or sets if its packets pass. At the start, the packets of all inputs pass.
+//! In a pull path, packets of a suppressed input are not pulled. Each input has a handler (`active0`,
+//! `active1` and so on), which reads or sets if its packets pass. At the start, the packets of all inputs
+//! pass.
 //!
 //! ## Usage
 //! `Suppressor`
