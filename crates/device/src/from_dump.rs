@@ -21,6 +21,10 @@
 //! ## Arguments
 //! - `FILENAME`: the capture; `-` for standard input.
 //! - `TIMING`: true to send packets at the pace of their time stamps.
+//! - `ACCELERATION`: with TIMING, the speed in percent: with 200, the time between packets is half of that of
+//!   their time stamps.
+//! - `TIMING_FNT`: the same as ACCELERATION, in quotes. FastClick's expressions of the time (`x`) are not
+//!   supported.
 //! - `STOP`: true to stop the driver at the end.
 //! - `ACTIVE`: true to read.
 //! - `SAMPLE`: the probability with which each packet is read rather than skipped.
@@ -58,7 +62,7 @@ use std::io;
 use std::sync::Arc;
 
 use capture::Reader;
-use element::args::{Raw, parse_bool, parse_seconds};
+use element::args::{Raw, parse_bool, parse_real, parse_seconds};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, EXTRA_LENGTH, Filter, Target, Value};
 use element::{
@@ -83,6 +87,8 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::positional("TIMING", "bool", "false"),
+        ArgInfo::keyword("ACCELERATION", "unsigned", "100"),
+        ArgInfo::keyword("TIMING_FNT", "number", ""),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("SAMPLE", "probability", "1"),
@@ -102,7 +108,12 @@ pub static CLASS: Class = Class {
     table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     state: &[StatePart::kept("position", &["count", "active"])],
-    samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
+    samples: &[
+        "$CAPTURE",
+        "$CAPTURE, true, ACCELERATION 1000, TIMING_FNT \"5000\"",
+        "$CAPTURE, FORCE_IP true, STOP true -> 0/2",
+        "$CAPTURE, SAMPLE 0.5",
+    ],
     build: |args| {
         let filename: String = args.required("FILENAME");
         let given = |args: &mut element::Args<'_>, name| args.get::<Timestamp>(name);
@@ -119,10 +130,17 @@ pub static CLASS: Class = Class {
         if stop && end_call.is_some() {
             args.error("END_CALL and STOP are mutually exclusive");
         }
+        let mut percent = args.value::<u32>("ACCELERATION");
+        if let Some(text) = args.get::<String>("TIMING_FNT").filter(|text| !text.is_empty()) {
+            match parse_real(&text).filter(|percent| (0.0..=f64::from(u32::MAX)).contains(percent)) {
+                Some(number) => percent = number as u32,
+                None => args.error("TIMING_FNT: only a number of percent is supported; give ACCELERATION"),
+            }
+        }
         let sample = probability(args);
         let from_dump = FromDump {
             filename,
-            pace: Pace::new(args.value("TIMING")),
+            pace: Pace::new(args.value("TIMING")).accelerated(percent),
             stop,
             active: args.value("ACTIVE"),
             sample,

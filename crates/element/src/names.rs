@@ -1,5 +1,6 @@
-//! Names that configurations give to addresses and ports (AddressInfo, PortInfo). A name is visible in the
-//! compound element that declares it and in everything inside that compound.
+//! Names that configurations give to addresses, ports and annotations (AddressInfo, PortInfo,
+//! AnnotationInfo). A name is visible in the compound element that declares it and in everything inside that
+//! compound.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,6 +17,8 @@ pub struct Names {
     addresses: BTreeMap<String, Addresses>,
     /// The port of each name, by name and IP protocol.
     ports: BTreeMap<(String, u8), u16>,
+    /// The offset and the size in bytes of each name's annotation; the size is 0 for any size.
+    annotations: BTreeMap<String, (usize, usize)>,
 }
 
 /// Returns the compound `scope` and the compounds around it, the innermost first, up to the whole
@@ -49,6 +52,18 @@ impl Names {
     /// several declarations it takes the innermost.
     pub fn port(&self, scope: &str, name: &str, protocol: u8) -> Option<u16> {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
+    }
+
+    /// Gives the annotation at the offset `offset` the name `name` in the compound `scope`. `size` is its
+    /// size in bytes, or 0 for any size.
+    pub fn set_annotation(&mut self, scope: &str, name: &str, offset: usize, size: usize) {
+        self.annotations.insert(format!("{scope}{name}"), (offset, size));
+    }
+
+    /// Returns offset and size of the annotation that `name` means, as seen from the compound `scope`. Of
+    /// several declarations it takes the innermost. The size is 0 for any size.
+    pub fn annotation(&self, scope: &str, name: &str) -> Option<(usize, usize)> {
+        scopes(scope).find_map(|scope| self.annotations.get(&format!("{scope}{name}")).copied())
     }
 
     /// Returns what `pick` selects of the addresses of `name`, like [`find`](Self::find). If no declaration

@@ -9,6 +9,8 @@
 //!
 //! ## Arguments
 //! - `NB_MBUF`: buffers of each port that cannot use the packet pool.
+//! - `NB_SOCKET_MBUF`: accepted, also several times, once per NUMA node; the packet pool has the memory of
+//!   `--memory`.
 //! - `MBUF_SIZE`: accepted.
 //! - `MBUF_CACHE_SIZE`: accepted.
 //! - `RX_PTHRESH`: accepted.
@@ -53,6 +55,7 @@ pub static CLASS: Class = Class {
     manual: manual!("dpdk_info.rs"),
     args: &[
         ArgInfo::positional("NB_MBUF", "unsigned", ""),
+        ArgInfo::keyword("NB_SOCKET_MBUF", "int", ""),
         ArgInfo::keyword("MBUF_SIZE", "int", ""),
         ArgInfo::keyword("MBUF_CACHE_SIZE", "int", ""),
         ArgInfo::keyword("RX_PTHRESH", "int", ""),
@@ -70,7 +73,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     phase: ConfigurePhase::Information,
-    samples: &["", "65536, MBUF_SIZE 4096, MEMPOOL_PREFIX a"],
+    samples: &["", "65536, MBUF_SIZE 4096, MEMPOOL_PREFIX a", "NB_SOCKET_MBUF 8191, NB_SOCKET_MBUF 4095"],
     build: |args| {
         let buffers: Option<u32> = args.get("NB_MBUF");
         for argument in CLASS.args.iter().skip(1) {

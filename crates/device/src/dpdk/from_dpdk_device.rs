@@ -52,7 +52,9 @@
 //! - `PAINT_QUEUE`: true to set the paint annotation to the number of the queue.
 //! - `TIMESTAMP`: accepted; packets have the time of their turn.
 //! - `CLEAR`: accepted; annotations are always clear.
-//! - `PAUSE`: accepted, must be `unset` or `none`.
+//! - `PAUSE`: `full`, `rx`, `tx`, `none` or `unset`; accepted, with a warning unless it is `unset`: the port
+//!   keeps its own setting for pause frames, because packets for which there is no room are to be dropped and
+//!   counted.
 //! - `IPCO`: accepted; checksum results of the port are not used.
 //! - `TCO`: accepted, as IPCO.
 //! - `UCO`: accepted, as IPCO.
@@ -115,7 +117,9 @@ use std::sync::Arc;
 use element::args::{parse_bool, parse_integer};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
-use element::{Args, Base, Class, Cx, Effects, Element, Handler, Invalid, StatePart, Timestamp, manual};
+use element::{
+    Args, Base, Class, Complaint, Cx, Effects, Element, Handler, Invalid, StatePart, Timestamp, manual,
+};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
 
 use super::away::{Away, Look};
@@ -218,8 +222,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         mode => args.error(format!("MODE {mode} is not supported; rss or none expected")),
     }
     match args.value::<String>("PAUSE").as_str() {
-        "unset" | "none" => {}
-        _ => args.error("PAUSE: not supported; unset or none expected"),
+        "unset" => {}
+        pause @ ("full" | "rx" | "tx" | "none") => {
+            let text = format!("PAUSE {pause} has no effect: the port keeps its setting for pause frames");
+            args.warn(Complaint::from(text).without_clicks_words());
+        }
+        _ => args.error("PAUSE: full, rx, tx, none or unset expected"),
     }
     let burst = args.value::<i64>("BURST");
     if burst <= 0 {

@@ -27,6 +27,11 @@
 //! - `TIMEOUT`: the time in milliseconds that packets may wait for others; 0 for no longer than needed,
 //!   negative for no limit.
 //! - `NDESC`: descriptors of each queue; 0 for the usual number.
+//! - `MAXQUEUES`: the largest number of queues without N_QUEUES and QUEUE.
+//! - `IPCO`, `TCO`, `UCO`: accepted; elements compute checksums of IP, TCP and UDP themselves, so the card is
+//!   not asked to.
+//! - `TSO`: accepted; the card is not asked to divide segments, because an element such as Segment does.
+//! - `ALLOC`: accepted; the buffers are those of the packet pool.
 //! - `SET_VLAN`: accepted; tags are in the frames.
 //! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched determine the workers.
 //! - `VERBOSE`: accepted.
@@ -87,6 +92,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "int", "32"),
         ArgInfo::keyword("TIMEOUT", "int", "0"),
         ArgInfo::keyword("NDESC", "unsigned", "0"),
+        ArgInfo::keyword("MAXQUEUES", "unsigned", "128"),
+        ArgInfo::keyword("IPCO", "bool", "false"),
+        ArgInfo::keyword("TCO", "bool", "false"),
+        ArgInfo::keyword("UCO", "bool", "false"),
+        ArgInfo::keyword("TSO", "bool", "false"),
+        ArgInfo::keyword("ALLOC", "bool", "true"),
         ArgInfo::keyword("SET_VLAN", "bool", "true"),
         ArgInfo::keyword("MAXTHREADS", "int", "-1"),
         ArgInfo::keyword("VERBOSE", "int", "1"),
@@ -117,7 +128,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if burst <= 0 {
         args.error("bad BURST");
     }
-    for name in ["SET_VLAN", "ACTIVE"] {
+    let most = args.value::<u16>("MAXQUEUES");
+    if most == 0 {
+        args.error("MAXQUEUES out of range");
+    }
+    for name in ["SET_VLAN", "ACTIVE", "IPCO", "TCO", "UCO", "TSO", "ALLOC"] {
         args.value::<bool>(name);
     }
     let room = (room as usize).clamp(1, 1 << 16);
@@ -126,7 +141,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         timeout: args.value::<i64>("TIMEOUT"),
         burst: (burst.max(1) as usize).min(room).min(BATCH_CAPACITY),
         room,
-        wanted: Wanted { room, ..wanted },
+        wanted: Wanted { room, most, ..wanted },
         ports: Ports::of(args.setup),
         pulls_input: false,
         transmitter: None,

@@ -6,6 +6,7 @@ pub mod average_counter;
 pub mod check_length;
 pub mod counter;
 pub mod discard;
+pub mod ensure_dpdk_buffer;
 pub mod idle;
 pub mod null;
 pub mod print;

@@ -21,6 +21,7 @@
 use element::args::Raw;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, manual};
+use lang::args::unquote;
 
 /// The element class `Message`.
 pub static CLASS: Class = Class {
@@ -33,6 +34,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let text: String = args.required("MESSAGE");
         let Raw(kind) = args.value("TYPE");
+        let kind = unquote(&kind);
         args.finish()?;
         let mut said = None;
         match kind.to_ascii_uppercase().as_str() {

@@ -3,6 +3,7 @@
 
 pub mod address_info;
 pub mod alignment_info;
+pub mod annotation_info;
 pub mod error;
 pub mod message;
 pub mod port_info;

@@ -10,7 +10,8 @@
 //! `StaticThreadSched(ELEMENT THREAD, ...)`
 //!
 //! ## Arguments
-//! - `ELEMENT`: an element and its thread.
+//! - `ELEMENT`: an element and its thread. The thread may be written `NODE/INDEX`, as in FastClick: it then
+//!   is the number of the core with this index, from 0, of the NUMA node.
 //!
 //! ## Example
 //! ```click
@@ -46,10 +47,18 @@ pub static CLASS: Class = Class {
                     return;
                 }
             };
-            let Ok(thread) = parse_integer(thread) else {
-                let text = format!("THREAD: {}", not_a(thread, "a whole number"));
-                args.error_as(text, "THREAD: invalid number");
-                return;
+            let numbers: Result<Vec<i128>, _> = thread.split('/').map(parse_integer).collect();
+            let thread = match numbers.as_deref() {
+                Ok(&[thread]) => thread,
+                Ok(&[node, index]) => core_of(node, index).unwrap_or_else(|| {
+                    args.warn(format!("Socket {node} has no usable core {index}"));
+                    0
+                }),
+                _ => {
+                    let text = format!("THREAD: {}", not_a(thread, "a whole number"));
+                    args.error_as(text, "THREAD: invalid number");
+                    return;
+                }
             };
             let inside = format!("{name}/");
             let whole: Vec<_> = match args.place().element(name) {
@@ -92,6 +101,22 @@ fn thread_of(number: i128, threads: usize) -> Option<usize> {
     }
 }
 
+/// Returns the number of the core with an index, from 0, among the cores of a NUMA node. `None` if there is
+/// no such node or core, or the kernel does not tell.
+fn core_of(node: i128, index: i128) -> Option<i128> {
+    let list = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist")).ok()?;
+    nth_core(&list, usize::try_from(index).ok()?)
+}
+
+/// Returns the core with an index, from 0, in a list of the kernel such as `0-3,8`.
+fn nth_core(list: &str, index: usize) -> Option<i128> {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<i128>().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().nth(index)
+}
+
 struct StaticThreadSched;
 
 impl Element for StaticThreadSched {
@@ -102,7 +127,14 @@ impl Element for StaticThreadSched {
 
 #[cfg(test)]
 mod tests {
-    use super::thread_of;
+    use super::{nth_core, thread_of};
+
+    #[test]
+    fn cores_of_a_node_are_counted() {
+        let cores = [0, 3, 4, 5, 6].map(|index| nth_core("0-3,8,10-11\n", index));
+        assert_eq!(cores, [Some(0), Some(3), Some(8), Some(10), Some(11)]);
+        assert_eq!((nth_core("0-3,8\n", 5), nth_core("\n", 0)), (None, None));
+    }
 
     #[test]
     fn negative_threads_count_from_the_last_one() {

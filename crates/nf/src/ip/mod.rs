@@ -26,6 +26,7 @@ pub mod mark_ip6_header;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
 mod reassembly;
+pub mod reset_ip_checksum;
 mod service_type;
 pub mod set_ip6_dscp;
 pub mod set_ip6_ecn;

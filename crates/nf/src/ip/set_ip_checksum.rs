@@ -18,7 +18,7 @@
 //! ```
 //!
 //! ## See also
-//! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
+//! CheckIPHeader, SetTCPChecksum, SetUDPChecksum, ResetIPChecksum
 
 use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Number, Predicate, Target};
 use element::{
@@ -45,7 +45,9 @@ struct SetIpChecksum {
     drops: u64,
 }
 
-fn set(packet: &mut Packet) -> Option<()> {
+/// Sets the checksum of a packet. `None` if the packet is too short for the header, or the header length is
+/// below 20 bytes.
+pub(super) fn set(packet: &mut Packet) -> Option<()> {
     let base = if packet.offset(Base::Network).is_some() { Base::Network } else { Base::Data };
     // Fast path for a header without options.
     if let Some(bytes) = packet.header_chunk_mut::<{ ipv4::Header::LEN }>(base)
@@ -64,22 +66,28 @@ fn set(packet: &mut Packet) -> Option<()> {
     checksum::fill_ipv4(header.get_mut(..length)?).ok()
 }
 
+/// Returns the cases of the declaration for [`set`]: packets with the network header annotation, packets
+/// without it, and packets that are dropped.
+pub(super) fn cases() -> Vec<Case> {
+    let whole = |base, rest| {
+        let header_length = ipv4_header_length(base, 0);
+        Predicate::reaches(base, 0, ipv4::Header::LEN as u16)
+            .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Predicate::at_most(header_length, rest)])
+    };
+    let marked = Case {
+        checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
+        ..Case::new(whole(Base::Network, rest_from(Base::Network)), Target::Output(0))
+    };
+    let at_data = bytes(Base::Data, 0, 60);
+    let plain = is_marked(Base::Network).not().and([whole(Base::Data, Number::of(Field::Length))]);
+    let unmarked = Case::new(plain, Target::Output(0));
+    let unmarked = unmarked.with(pure(bytes(Base::Data, 10, 2), "IPv4 checksum", &[at_data]));
+    vec![marked, unmarked, Case::new(Filter::TRUE, Target::Drop(DropReason::BadIpHeader))]
+}
+
 impl Element for SetIpChecksum {
     fn effects(&self) -> Effects {
-        let whole = |base, rest| {
-            let header_length = ipv4_header_length(base, 0);
-            Predicate::reaches(base, 0, ipv4::Header::LEN as u16)
-                .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Predicate::at_most(header_length, rest)])
-        };
-        let marked = Case {
-            checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
-            ..Case::new(whole(Base::Network, rest_from(Base::Network)), Target::Output(0))
-        };
-        let at_data = bytes(Base::Data, 0, 60);
-        let plain = is_marked(Base::Network).not().and([whole(Base::Data, Number::of(Field::Length))]);
-        let unmarked = Case::new(plain, Target::Output(0));
-        let unmarked = unmarked.with(pure(bytes(Base::Data, 10, 2), "IPv4 checksum", &[at_data]));
-        Effects::cases(vec![marked, unmarked, Case::new(Filter::TRUE, Target::Drop(DropReason::BadIpHeader))])
+        Effects::cases(cases())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

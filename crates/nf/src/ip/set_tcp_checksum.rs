@@ -56,7 +56,7 @@ fn header_mut(packet: &mut Packet) -> Option<&mut tcp::Header> {
 
 /// Sets the checksum of a packet, and corrects the data offset if `fix_offset` is true. Returns `None` if
 /// lengths are invalid or a header annotation is not set.
-fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
+pub(super) fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     let (ip, _) = ipv4_with_options(packet)?;
     let length = usize::from(ip.total_length.get()).checked_sub(ip.header_len())?;
     let fragment = ip.is_fragment();
@@ -84,19 +84,23 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     Some(())
 }
 
+/// Returns the condition under which [`set`] sets the checksum.
+pub(super) fn sound() -> Filter {
+    let total = ipv4_total(Base::Network, 0);
+    let length = total.clone().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
+    let least = ipv4_header_length(Base::Network, 0).plus_constant(tcp::Header::LEN as i64);
+    Predicate::present(HeaderKind::Ipv4).and([
+        Predicate::present(HeaderKind::Tcp),
+        Predicate::at_most(least, total),
+        Predicate::at_most(length, rest_from(Base::Transport)),
+    ])
+}
+
 impl Element for SetTcpChecksum {
     fn effects(&self) -> Effects {
-        let total = ipv4_total(Base::Network, 0);
-        let length = total.clone().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
-        let least = ipv4_header_length(Base::Network, 0).plus_constant(tcp::Header::LEN as i64);
-        let sound = Predicate::present(HeaderKind::Ipv4).and([
-            Predicate::present(HeaderKind::Tcp),
-            Predicate::at_most(least, total),
-            Predicate::at_most(length, rest_from(Base::Transport)),
-        ]);
         let mut good = Case {
             checksum: Checksum::Recomputed(vec![HeaderKind::Tcp]),
-            ..Case::new(sound, Target::Output(0))
+            ..Case::new(sound(), Target::Output(0))
         };
         if self.fix_offset {
             let reads = [bytes(Base::Transport, 12, 1), wire_field::IP_HEADER];

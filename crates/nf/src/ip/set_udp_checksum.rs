@@ -16,7 +16,7 @@
 //! ## See also
 //! CheckUDPHeader, SetIPChecksum, SetTCPChecksum
 
-use element::effects::{Checksum, HeaderKind, Number, Predicate, wire_field};
+use element::effects::{Checksum, Filter, HeaderKind, Number, Predicate, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
@@ -43,7 +43,7 @@ struct SetUdpChecksum {
 
 /// Sets the checksum of a packet. Returns `None` for fragments, for packets that are shorter than their UDP
 /// length, for a UDP length below 8, and if a header annotation is not set.
-fn set(packet: &mut Packet) -> Option<()> {
+pub(super) fn set(packet: &mut Packet) -> Option<()> {
     let (ip, options) = ipv4_with_options(packet)?;
     let available = length_from(packet, Base::Transport)?;
     let (udp, _) = udp::Header::ref_from_prefix(packet.header(Base::Transport)?).ok()?;
@@ -60,16 +60,20 @@ fn set(packet: &mut Packet) -> Option<()> {
     Some(())
 }
 
+/// Returns the condition under which [`set`] sets the checksum.
+pub(super) fn sound() -> Filter {
+    let length = bytes(Base::Transport, 4, 2);
+    Predicate::present(HeaderKind::Ipv4).and([
+        Predicate::present(HeaderKind::Udp),
+        within(wire_field::IP_FRAGMENT, 0x3fff, 0, 0),
+        within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
+        Predicate::at_most(Number::of(length), rest_from(Base::Transport)),
+    ])
+}
+
 impl Element for SetUdpChecksum {
     fn effects(&self) -> Effects {
-        let length = bytes(Base::Transport, 4, 2);
-        let sound = Predicate::present(HeaderKind::Ipv4).and([
-            Predicate::present(HeaderKind::Udp),
-            within(wire_field::IP_FRAGMENT, 0x3fff, 0, 0),
-            within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
-            Predicate::at_most(Number::of(length), rest_from(Base::Transport)),
-        ]);
-        let mut effects = or_aside(sound, DropReason::BadTransportHeader, Vec::new());
+        let mut effects = or_aside(sound(), DropReason::BadTransportHeader, Vec::new());
         effects.cases[0].checksum = Checksum::Recomputed(vec![HeaderKind::Udp]);
         effects
     }

@@ -16,6 +16,8 @@
 //! - `DYNAMIC`: if true, room is made for larger numbers; otherwise times of packets with such numbers are
 //!   not recorded.
 //! - `NET_ORDER`: if true, numbers are in network byte order.
+//! - `SAMPLE`: with OFFSET, only the times of packets with a multiple of this number are recorded, and N is
+//!   the room for these times only.
 //! - `COUNTER`: the NumberPacket; accepted for compatibility with FastClick, without effect; give NET_ORDER
 //!   instead.
 //!
@@ -50,23 +52,26 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFSET", "int", "-1"),
         ArgInfo::keyword("DYNAMIC", "bool", "false"),
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
+        ArgInfo::keyword("SAMPLE", "unsigned", "1"),
         ArgInfo::keyword("COUNTER", "element", ""),
     ],
     state: &[StatePart::kept("times", &[])],
-    samples: &["", "-> 1/1", "OFFSET 20, N 10 -> 1/1"],
+    samples: &["", "-> 1/1", "OFFSET 20, N 10 -> 1/1", "OFFSET 20, SAMPLE 3 -> 1/1"],
     phase: ConfigurePhase::Service,
     build: |args| {
         let room = args.value::<u32>("N") as usize;
         let offset = args.value::<i32>("OFFSET");
         let dynamic = args.value::<bool>("DYNAMIC");
         let net_order = args.value::<bool>("NET_ORDER");
+        let sample = args.value::<u32>("SAMPLE").max(1);
         let _: Option<ElementRef> = args.get("COUNTER");
         args.finish()?;
         let room = if room == 0 { 65_536 } else { room };
         // The number of packets that will be counted is not known in advance, so room is made for more than
         // N of them.
         let grows = dynamic || offset < 0;
-        let times = Arc::new(Times::new(room, grows));
+        let sample = if offset < 0 { 1 } else { sample };
+        let times = Arc::new(Times::new(room, grows, sample.into()));
         args.setup.publish(args.id(), Arc::clone(&times));
         let offset = usize::try_from(offset).ok();
         Ok(Box::new(RecordTimestamp { times, offset, net_order, count: 0, refused: false }))
@@ -90,13 +95,16 @@ const NONE: i64 = i64::MIN;
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,
+    /// Only times of numbers that are multiples of this are stored.
+    sample: u64,
 }
 
 impl Times {
-    fn new(room: usize, grows: bool) -> Times {
+    fn new(room: usize, grows: bool, sample: u64) -> Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
-        let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
+        let blocks = (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
+        let times = Times { blocks, most, sample };
         // The blocks for N times are allocated now, up to `MOST_AT_ONCE`, so that the allocation does not
         // delay packets.
         times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
@@ -109,29 +117,38 @@ impl Times {
         block.get_or_init(|| (0..BLOCK).map(|_| AtomicI64::new(NONE)).collect())
     }
 
-    /// Stores the time for a number; returns false if there is no room for the number.
+    /// Returns the place of the time for a number; `None` if times of such numbers are not recorded.
+    fn place(&self, number: u64) -> Option<u64> {
+        number.is_multiple_of(self.sample).then(|| number / self.sample)
+    }
+
+    /// Stores the time for a number, if such numbers are recorded; returns false if there is no room for it.
     fn set(&self, number: u64, time: Timestamp) -> bool {
-        let Some(number) = usize::try_from(number).ok().filter(|&n| n < self.most) else { return false };
-        Times::block(&self.blocks[number / BLOCK])[number % BLOCK].store(time.0, Ordering::Relaxed);
+        self.place(number).is_none_or(|place| self.set_at(place, time))
+    }
+
+    fn set_at(&self, place: u64, time: Timestamp) -> bool {
+        let Some(place) = usize::try_from(place).ok().filter(|&n| n < self.most) else { return false };
+        Times::block(&self.blocks[place / BLOCK])[place % BLOCK].store(time.0, Ordering::Relaxed);
         true
     }
 
     /// Stores the times that the element which is replaced in a reload has recorded, as far as there is room
-    /// for their numbers.
+    /// for their numbers and they are still recorded.
     fn copy(&self, others: &Times) {
         for (block, number) in others.blocks.iter().zip((0..).step_by(BLOCK)) {
             let known = block.get().into_iter().flat_map(|times| times.iter()).zip(number..);
             for (time, number) in known.filter(|(time, _)| time.load(Ordering::Relaxed) != NONE) {
-                self.set(number, Timestamp(time.load(Ordering::Relaxed)));
+                self.set(number * others.sample, Timestamp(time.load(Ordering::Relaxed)));
             }
         }
     }
 
     /// Removes and returns the time that is stored for a number; `None` if there is none.
     pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
-        let number = usize::try_from(number).ok()?;
-        let block = self.blocks.get(number / BLOCK)?.get()?;
-        let time = block[number % BLOCK].swap(NONE, Ordering::Relaxed);
+        let place = usize::try_from(self.place(number)?).ok()?;
+        let block = self.blocks.get(place / BLOCK)?.get()?;
+        let time = block[place % BLOCK].swap(NONE, Ordering::Relaxed);
         (time != NONE).then_some(Timestamp(time))
     }
 }
@@ -194,11 +211,14 @@ mod tests {
 
     #[test]
     fn times_are_taken_once_and_room_is_kept_to() {
-        let times = Times::new(10, false);
+        let times = Times::new(10, false, 1);
         assert!(times.set(9, Timestamp(5)) && !times.set(10, Timestamp(5)));
         assert_eq!((times.take(9), times.take(9), times.take(1 << 40)), (Some(Timestamp(5)), None, None));
-        let times = Times::new(1, true);
+        let times = Times::new(1, true, 1);
         assert!(times.set(1_000_000, Timestamp(0)) && !times.set(u64::MAX, Timestamp(0)));
         assert_eq!(times.take(1_000_000), Some(Timestamp(0)));
+        let times = Times::new(10, false, 4);
+        assert!(times.set(36, Timestamp(5)) && times.set(7, Timestamp(6)) && !times.set(40, Timestamp(7)));
+        assert_eq!((times.take(36), times.take(7), times.take(9)), (Some(Timestamp(5)), None, None));
     }
 }

@@ -14,6 +14,8 @@
 //! - `N`: the number of delays for which memory is reserved.
 //! - `MAXDELAY`: the longest delay that is counted, in milliseconds.
 //! - `NET_ORDER`: if true, numbers are in network byte order.
+//! - `SAMPLE`: only the delays of packets with a multiple of this number are measured; other packets go to
+//!   output 0.
 //! - `VERBOSE`: if true, prints a warning about delays longer than MAXDELAY, at most one per batch.
 //!
 //! ## Handlers
@@ -57,6 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("N", "unsigned", "65536"),
         ArgInfo::keyword("MAXDELAY", "unsigned", "1000"),
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
+        ArgInfo::keyword("SAMPLE", "unsigned", "1"),
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
     table: &HANDLERS,
@@ -73,6 +76,7 @@ pub static CLASS: Class = Class {
         let room = args.value::<u32>("N").min(1 << 28) as usize;
         let max_delay = args.value::<u32>("MAXDELAY");
         let net_order = args.value::<bool>("NET_ORDER");
+        let sample = args.value::<u32>("SAMPLE").max(1).into();
         let verbose = args.value::<bool>("VERBOSE");
         args.finish()?;
         let times = args.setup.service(recorder);
@@ -88,7 +92,7 @@ pub static CLASS: Class = Class {
         let delays = reserved(room).map_err(|error| args.error(refusal("N", "delays", &error)));
         args.finish()?;
         let delays = delays.map_err(|()| element::Invalid)?;
-        Ok(Box::new(TimestampDiff { times, offset, net_order, max_delay, verbose, delays }))
+        Ok(Box::new(TimestampDiff { times, offset, net_order, max_delay, sample, verbose, delays }))
     },
     ..Class::DEFAULT
 };
@@ -99,6 +103,7 @@ struct TimestampDiff {
     net_order: bool,
     /// The longest delay that is counted, in milliseconds.
     max_delay: u32,
+    sample: u64,
     verbose: bool,
     /// The measured delays in microseconds, in the order of measurement.
     delays: Vec<u32>,
@@ -138,10 +143,14 @@ impl Element for TimestampDiff {
         let now = cx.now();
         let (times, delays) = (&self.times, &mut self.delays);
         let (offset, net_order, max_delay) = (self.offset, self.net_order, i64::from(self.max_delay));
+        let sample = self.sample;
         let mut late = None;
         batch.sift(
             |packet| {
                 let number = number_at(packet, offset, net_order).ok_or(DropReason::TooShort)?;
+                if !number.is_multiple_of(sample) {
+                    return Ok(());
+                }
                 let delay = (now - times.take(number).ok_or(DropReason::NoMatch)?).0 / 1_000;
                 if delay / 1_000 > max_delay {
                     late = Some((number, delay));

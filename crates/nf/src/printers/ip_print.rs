@@ -43,6 +43,7 @@ use element::args::Raw;
 use element::class::ArgInfo;
 use element::effects::{Field, PAINT};
 use element::{Base, Class, Packet, manual};
+use lang::args::unquote;
 use packet::Annotations;
 use wire::{FromBytes, icmp, icmp_names, ip_protocol, ipv4, tcp};
 
@@ -83,6 +84,7 @@ pub static CLASS: Class = Class {
         let Raw(word) = args.value("CONTENTS");
         let contents = Contents::from_word(args, &word);
         let Raw(word) = args.value("PAYLOAD");
+        let word = unquote(&word);
         let payload = Contents::parse(&word).filter(|_| !word.eq_ignore_ascii_case("NONE"));
         let payload = payload.unwrap_or_else(|| {
             let word = word.to_ascii_uppercase();

@@ -13,6 +13,7 @@ use std::io::{BufWriter, Write};
 use element::args::parse_bool;
 use element::effects::{Counting, Field};
 use element::{Args, Batch, Cx, Effects, Element, Handler, Packet, WriteTimer};
+use lang::args::unquote;
 use packet::MAX_PACKET;
 
 /// The form in which the bytes of a packet are printed.
@@ -25,9 +26,10 @@ pub(crate) enum Contents {
 }
 
 impl Contents {
-    /// Parses `NONE`, `HEX` or `ASCII`, or a truth value (true means `HEX`), in upper or lower case; `None`
-    /// for other words.
+    /// Parses `NONE`, `HEX` or `ASCII`, or a truth value (true means `HEX`), in upper or lower case, with or
+    /// without quotes; `None` for other words.
     pub(crate) fn parse(word: &str) -> Option<Contents> {
+        let word = unquote(word);
         let upper = word.to_ascii_uppercase();
         match (upper.as_str(), parse_bool(&word.to_ascii_lowercase())) {
             ("HEX", _) | (_, Some(true)) => Some(Contents::Hex),
@@ -41,7 +43,7 @@ impl Contents {
     /// and returns [`Contents::None`].
     pub(crate) fn from_word(args: &mut Args<'_>, word: &str) -> Contents {
         Contents::parse(word).unwrap_or_else(|| {
-            let word = word.to_ascii_uppercase();
+            let word = unquote(word).to_ascii_uppercase();
             args.error(format!("bad contents value '{word}'; should be 'NONE', 'HEX', or 'ASCII'"));
             Contents::None
         })
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn words_for_contents() {
-        let words = ["hex", "TRUE", "no", "None", "ascii", "octal"].map(Contents::parse);
+        let words = ["hex", "TRUE", "no", "None", "'ascii'", "octal"].map(Contents::parse);
         let [hex, none, ascii] = [Contents::Hex, Contents::None, Contents::Ascii].map(Some);
         assert_eq!(words, [hex, hex, none, none, ascii, None]);
     }

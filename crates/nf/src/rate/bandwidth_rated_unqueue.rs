@@ -13,6 +13,7 @@
 //! - `BURST_BYTES`: the size of the bucket in bytes, in place of BURST_DURATION.
 //! - `EXTRA_LENGTH`: if true, the extra length annotation is added to packets' lengths.
 //! - `LINK_RATE`: if true, the rate is the rate of an Ethernet link: 24 bytes are added for each packet.
+//! - `ACTIVE`: true to pull packets from the start.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.
@@ -46,6 +47,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST_BYTES", "unsigned", ""),
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "false"),
         ArgInfo::keyword("LINK_RATE", "bool", "false"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
     state: &[StatePart::kept("rate", &[]), StatePart::kept("counts", &["calls"])],
@@ -55,8 +57,9 @@ pub static CLASS: Class = Class {
         let limit = Limit::read(args, true);
         let extra = args.value::<bool>("EXTRA_LENGTH");
         let overhead = if args.value::<bool>("LINK_RATE") { LINK_OVERHEAD } else { 0 };
+        let active = args.value("ACTIVE");
         args.finish()?;
-        Ok(Box::new(RatedUnqueue::new(limit.counting(extra, overhead))))
+        Ok(Box::new(RatedUnqueue::new(limit.counting(extra, overhead), active)))
     },
     ..Class::DEFAULT
 };

@@ -17,6 +17,10 @@ pub(super) const PACKET_ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("BURST_SIZE", "unsigned", ""),
 ];
 
+/// The arguments of the elements that pull a number of packets per second.
+pub(super) const UNQUEUE_ARGS: &[ArgInfo] =
+    &[PACKET_ARGS[0], PACKET_ARGS[1], PACKET_ARGS[2], ArgInfo::keyword("ACTIVE", "bool", "true")];
+
 /// The number of bytes that must be in a bucket before a packet is sent. No packet is longer, so a packet
 /// may be sent before its length is known.
 const THRESHOLD: u64 = 131_072;

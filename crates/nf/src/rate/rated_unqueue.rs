@@ -11,6 +11,7 @@
 //! - `RATE`: packets per second; 0 for no limit.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
 //! - `BURST_SIZE`: the size of the bucket in packets, in place of BURST_DURATION.
+//! - `ACTIVE`: true to pull packets from the start.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
@@ -34,7 +35,7 @@ use packet::BATCH_CAPACITY;
 use std::any::Any;
 
 use super::bucket::Bucket;
-use super::limit::{Limit, PACKET_ARGS};
+use super::limit::{Limit, UNQUEUE_ARGS};
 use crate::rate::RATE;
 
 /// The element class `RatedUnqueue`.
@@ -43,15 +44,16 @@ pub static CLASS: Class = Class {
     processing: "l/h",
     manual: manual!("rated_unqueue.rs"),
     notes: Notes::TASK,
-    args: PACKET_ARGS,
+    args: UNQUEUE_ARGS,
     table: &HANDLERS,
     state: &[StatePart::kept("rate", &[]), StatePart::kept("counts", &["calls"])],
-    samples: &["1000000", "5000, BURST_SIZE 3", "0"],
+    samples: &["1000000", "5000, BURST_SIZE 3", "0", "1000, ACTIVE false"],
     reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, false);
+        let active = args.value("ACTIVE");
         args.finish()?;
-        Ok(Box::new(RatedUnqueue::new(limit)))
+        Ok(Box::new(RatedUnqueue::new(limit, active)))
     },
     ..Class::DEFAULT
 };
@@ -69,8 +71,8 @@ pub(super) struct RatedUnqueue {
 }
 
 impl RatedUnqueue {
-    pub(super) fn new(limit: Limit) -> RatedUnqueue {
-        RatedUnqueue { limit, active: true, calls: 0, empty_runs: 0, pushes: 0, failed_pulls: 0, packets: 0 }
+    pub(super) fn new(limit: Limit, active: bool) -> RatedUnqueue {
+        RatedUnqueue { limit, active, calls: 0, empty_runs: 0, pushes: 0, failed_pulls: 0, packets: 0 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parsing of the arguments of a Script into its type and its instructions.
 
-use lang::args::split_spaces;
+use lang::args::{split_spaces, unquote};
 use nix::sys::signal::Signal;
 
 use element::Args;
@@ -31,7 +31,7 @@ impl Kind {
         let kind = match args.get::<Raw>("TYPE") {
             None if ports && without_ports == Kind::Active => Kind::Packet,
             None => without_ports,
-            Some(Raw(text)) => Kind::parse(&text).unwrap_or_else(|reason| {
+            Some(Raw(text)) => Kind::parse(&unquote(&text)).unwrap_or_else(|reason| {
                 args.error(reason);
                 Kind::Passive
             }),

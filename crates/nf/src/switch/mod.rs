@@ -7,5 +7,6 @@ pub mod random_switch;
 pub mod round_robin_switch;
 pub mod static_switch;
 pub mod stride_switch;
+pub mod suppressor;
 #[allow(clippy::module_inception)]
 pub mod switch;
