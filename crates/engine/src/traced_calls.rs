@@ -115,6 +115,10 @@ impl WorkerHost<'_> {
         let mut element = self.graph.elements[id].take()?;
         let active = ActiveCall {
             arrived: Vec::new(),
+            last: match core.emitted.last() {
+                Some(Emitted::Packets { batch, .. }) => batch.len(),
+                _ => 0,
+            },
             emitted: core.emitted.len(),
             counters: core.counters[id].clone(),
             held: element.held(),
@@ -164,17 +168,27 @@ impl GraphCopy {
         let Some(call) = tracer.calls.pop() else { return };
         let traces = Arc::clone(&tracer.traces);
         let mut inner = traces.lock();
-        let emitted =
-            core.emitted.get(call.emitted..).unwrap_or_default().iter().filter_map(|item| match item {
+        // The last request that waited before the call may have got further packets in it.
+        let first = call.emitted.saturating_sub(1);
+        let items = core.emitted.get(first..).unwrap_or_default().iter().enumerate();
+        let emitted = items.filter_map(|(number, item)| {
+            let skipped = if first + number < call.emitted { call.last } else { 0 };
+            match item {
                 Emitted::Packets { element, output, batch } if *element as usize == id => {
-                    Some((batch, Out::Output(*output as usize)))
+                    Some((batch, skipped, Out::Output(*output as usize)))
                 }
-                Emitted::Over { element, batch, .. } if *element as usize == id => Some((batch, Out::Over)),
+                Emitted::Over { element, batch, .. } if *element as usize == id && skipped == 0 => {
+                    Some((batch, 0, Out::Over))
+                }
                 _ => None,
-            });
-        let emitted = emitted.chain(rest.map(|rest| (rest, Out::Output(output))));
-        let outs: Vec<(&Packet, Out)> =
-            emitted.flat_map(|(batch, out)| batch.iter().map(move |packet| (packet, out))).collect();
+            }
+        });
+        let emitted = emitted.chain(rest.map(|rest| (rest, 0, Out::Output(output))));
+        let packets = |(batch, skipped, out)| {
+            let batch: &Batch = batch;
+            batch.iter().skip(skipped).map(move |packet| (packet, out))
+        };
+        let outs: Vec<(&Packet, Out)> = emitted.flat_map(packets).collect();
         let counters = &core.counters[id];
         let step = |packet, view: PacketFields, outcome| TraceStep {
             packet,
@@ -220,7 +234,7 @@ impl GraphCopy {
                 continue;
             }
             match inner.alive(slot) {
-                Some(Alive { packet: number, element }) if element == id => {
+                Some(Alive { packet: number, element, is_held: true }) if element == id => {
                     let step =
                         TraceStep { was_held: true, ..step(number, PacketFields::of(packet), of_out(out)) };
                     inner.record(slot, step);
@@ -260,7 +274,9 @@ fn ended(call: &ActiveCall, after: &Counters, held: usize) -> StepOutcome {
     let dropped: Vec<&'static str> = dropped.map(|(reason, _)| reason.as_str()).collect();
     // If the element holds more packets than before, it has dropped others.
     match () {
-        () if !dropped.is_empty() && held <= call.held => StepOutcome::Dropped(dropped),
+        () if held > call.held => StepOutcome::Held,
+        () if !dropped.is_empty() && held == call.held && held > 0 => StepOutcome::HeldOrDropped(dropped),
+        () if !dropped.is_empty() => StepOutcome::Dropped(dropped),
         () if after.sent > before.sent => StepOutcome::Sent,
         () if held > 0 => StepOutcome::Held,
         () => StepOutcome::Consumed,

@@ -215,6 +215,10 @@ fn trace(reasoned: &Reasoned, entry: usize, traced: &Traced) -> Result<Vec<Trace
     worker.flush();
     finished.map_err(|errors| errors.join("\n"))?;
     let mut steps = traces.steps();
+    if steps.is_empty() {
+        let text = format!("the packet did not enter at {}", reasoned.chain.nodes[entry].name);
+        return Err(text.into());
+    }
     for step in &mut steps {
         step.class.clone_from(&reasoned.graph.elements[step.element].class);
     }
@@ -290,6 +294,7 @@ fn json(reasoned: &Reasoned, steps: &[TraceStep]) -> Value {
             }),
             StepOutcome::HandedOver => json!({"what": "handed over"}),
             StepOutcome::Held => json!({"what": "held"}),
+            StepOutcome::HeldOrDropped(reasons) => json!({"what": "held or dropped", "reasons": reasons}),
             StepOutcome::Sent => json!({"what": "sent"}),
             StepOutcome::Dropped(reasons) => json!({"what": "dropped", "reasons": reasons}),
             StepOutcome::Consumed => json!({"what": "consumed"}),

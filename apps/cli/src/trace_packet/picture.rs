@@ -23,6 +23,9 @@ pub(super) fn draw(graph: &Graph, title: &str, steps: &[TraceStep], is_dot: bool
             StepOutcome::Dropped(reasons) => Some(format!("dropped: {}", reasons.join(" or "))),
             StepOutcome::Sent => Some("sent".into()),
             StepOutcome::Held => Some("held".into()),
+            StepOutcome::HeldOrDropped(reasons) => {
+                Some(format!("held, or dropped: {}", reasons.join(" or ")))
+            }
             StepOutcome::Consumed => Some("ends here".into()),
             StepOutcome::Lost => Some("dropped later".into()),
             StepOutcome::HandedOver => Some("handed over".into()),
@@ -42,7 +45,9 @@ fn svg(dot: &str) -> Result<String, String> {
         builder.visit_graph(&DotParser::new(dot).process()?);
         let mut writer = SVGWriter::new();
         builder.get().do_it(false, false, false, &mut writer);
-        Ok(writer.finalize())
+        // Without a ground of its own, the picture could not be read in a dark viewer.
+        const GROUND: &str = "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<defs>";
+        Ok(writer.finalize().replacen("<defs>", GROUND, 1))
     });
     let failed = |why: String| {
         format!("the picture cannot be drawn ({why}); Graphviz can draw it: --picture FILE.dot")

@@ -169,6 +169,11 @@ impl Worker {
         self.graph.lead_to_heirs((0..heirs.len()).map(crossing), &next.graph.plan);
         self.drain_all();
         self.close_old(|graph, id| crossing(id).is_some() || graph.plan.inputs[id].is_empty());
+        // The steps of a trace are in the old graph, whose elements have other numbers.
+        self.graph.tracer = None;
+        if let Some(traces) = &self.control.traces {
+            traces.end();
+        }
         self.exchange_generation(&mut next);
         // Packets from the old graph may have annotations, so the pool continues to use them even if the
         // new graph does not need them.

@@ -63,7 +63,9 @@ fn fits(case: &Case, outcome: &StepOutcome) -> bool {
         (Target::Output(to), StepOutcome::Left { output, .. }) => to == *output,
         (Target::Output(_), _) => is_dropped(case.otherwise),
         (Target::AllOutputs | Target::SomeOutput, StepOutcome::Left { .. } | StepOutcome::HandedOver) => true,
-        (Target::Hold(_), StepOutcome::Held | StepOutcome::HandedOver) => true,
+        (Target::Hold(_), StepOutcome::Held | StepOutcome::HeldOrDropped(_) | StepOutcome::HandedOver) => {
+            true
+        }
         (Target::Hold(to), StepOutcome::Left { output, .. }) => to == *output,
         (Target::Drop(reason), _) => is_dropped(reason),
         (Target::Send, StepOutcome::Sent) => true,

@@ -78,6 +78,9 @@ pub enum StepOutcome {
     HandedOver,
     /// The element holds the packet.
     Held,
+    /// The element holds the packet, or has dropped it for one of these reasons: it has dropped as many
+    /// packets as came in, and its counts do not tell which.
+    HeldOrDropped(Vec<&'static str>),
     /// The packet left the graph: the element has written it to a file or an interface.
     Sent,
     /// The packet was dropped. If several packets ended in one call, the reasons of all of them are listed.
@@ -95,6 +98,8 @@ pub(crate) struct Alive {
     pub(crate) packet: u32,
     /// The element at which the packet was seen last.
     pub(crate) element: ElementId,
+    /// True if this element may hold the packet.
+    pub(crate) is_held: bool,
 }
 
 /// The traces of a run, which all workers share.
@@ -141,6 +146,11 @@ impl Traces {
         steps
     }
 
+    /// True if tracing has ended because as many steps were recorded as can be.
+    pub fn is_full(&self) -> bool {
+        self.lock().steps.len() >= MOST_STEPS
+    }
+
     /// Returns the number of packets that are still wanted.
     pub fn wanted(&self) -> u64 {
         let inner = self.lock();
@@ -183,8 +193,12 @@ impl Inner {
     /// Records a step of the packet in a slot. The packet is followed further if it has not ended.
     pub(crate) fn record(&mut self, slot: usize, step: TraceStep) {
         match step.outcome {
-            StepOutcome::Left { to: Some(_), .. } | StepOutcome::HandedOver | StepOutcome::Held => {
-                self.alive.insert(slot, Alive { packet: step.packet, element: step.element });
+            StepOutcome::Left { to: Some(_), .. }
+            | StepOutcome::HandedOver
+            | StepOutcome::Held
+            | StepOutcome::HeldOrDropped(_) => {
+                let is_held = matches!(step.outcome, StepOutcome::Held | StepOutcome::HeldOrDropped(_));
+                self.alive.insert(slot, Alive { packet: step.packet, element: step.element, is_held });
             }
             _ => {
                 self.alive.remove(&slot);

@@ -89,6 +89,7 @@ fn outcome_text(step: &TraceStep, names: &BTreeMap<usize, &str>) -> String {
         StepOutcome::Left { output, to: None } => format!("dropped: output {output} is not connected"),
         StepOutcome::HandedOver => "handed over to another worker".into(),
         StepOutcome::Held => "held".into(),
+        StepOutcome::HeldOrDropped(reasons) => format!("held, or dropped: {}", reasons.join(" or ")),
         StepOutcome::Sent => "sent out of the graph".into(),
         StepOutcome::Dropped(reasons) => format!("dropped: {}", reasons.join(" or ")),
         StepOutcome::Consumed => "ends here, neither sent nor dropped".into(),
@@ -133,6 +134,7 @@ impl fmt::Display for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", trace_text(&self.steps(), &|_| None))?;
         match self.wanted() {
+            _ if self.is_full() => writeln!(f, "tracing has ended: no more steps are recorded"),
             0 => Ok(()),
             1 => writeln!(f, "1 more packet is wanted"),
             more => writeln!(f, "{more} more packets are wanted"),

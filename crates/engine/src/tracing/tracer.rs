@@ -26,6 +26,9 @@ impl Tracer {
 pub(crate) struct ActiveCall {
     /// The traced packets that came in during the call.
     pub(crate) arrived: Vec<Arrived>,
+    /// The number of packets in the last of the requests that waited before the call. The element may add
+    /// packets to it.
+    pub(crate) last: usize,
     /// The number of requests of elements that waited before the call.
     pub(crate) emitted: usize,
     /// The element's counters before the call.
