@@ -29,8 +29,8 @@ const AFTER: &str = "A packet is described as
   '... icmp ADDRESS > ADDRESS' or '... ip PROTOCOL ADDRESS > ADDRESS'
 followed by any of: ttl N, tos N, length N (of the frame), syn, ack, fin, rst, psh, urg.
 
-The packet is traced in a run of its own: no interface is opened, and no file is written. State, such as the
-mappings of a translator, is empty at first; --earlier fills it by the packets of the capture before.";
+The packet is traced in a run of its own: no interface is opened, and no file is written. \
+    State, such as the mappings of a translator, is empty at first; --earlier fills it by the packets of the capture before.";
 
 /// The arguments of `trace-packet`.
 #[derive(clap::Args)]
