@@ -3,7 +3,7 @@
 # tshark, DPDK, captures from outside) skip and say so.
 #
 #   ./ci.sh               all parts
-#   ./ci.sh core features these parts; there is also live
+#   ./ci.sh core features these parts; there are also lints and live
 #   ./ci.sh --quick       format, lints, and the tests inside of the crates
 #
 # Each part ends with a line that has its time, its budget on two cores, and what was skipped. With CI_STRICT=1 a part that
@@ -63,9 +63,21 @@ test_programs() {
         cd "$0" && CARGO_MANIFEST_DIR=$0 "$1" --show-output >"$folder/$name" 2>&1
         code=$?
         flock "$folder/list" cat - "$folder/$name" <<<"   Running $1"
-        [ $code = 0 ] || echo "$name" >>"$folder/failed"
+        [ $code = 0 ] || { echo "exit code $code" >>"$folder/$name"; echo "$name" >>"$folder/failed"; }
     '
     if [ -e "$folder/failed" ]; then
+        # The output of failed programs comes last, where a reader of a long log looks first. A program that ended
+        # before its list of failures is shown by its last lines.
+        local name
+        while read -r name; do
+            echo "== failed: $name =="
+            if grep -q '^failures:' "$folder/$name"; then
+                # `head` would end the script: the pipe breaks, and pipefail makes that an error.
+                sed -n '/^failures:/,$p' "$folder/$name" | tail -200
+            else
+                tail -50 "$folder/$name"
+            fi
+        done <"$folder/failed"
         echo "failed: $(paste -sd " " "$folder/failed")"
         return 1
     fi
@@ -97,13 +109,16 @@ part() {
 not_live=(--test '[!l]*' --test 'l[!i]*' --test 'li[!v]*')
 live=(--test live --test 'live_[!d]*')
 
-core() {
-    build_beside
+lints() {
     step cargo fmt --all --check
     step cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
+}
+
+core() {
+    build_beside
     step test_programs --workspace --lib --bins --examples "${not_live[@]}"
     step cargo test --workspace --doc
-    RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
     # The main job as the README has it, and elements from outside of the repository, as its example has them. These programs
     # have been built for the tests above. bench/nightly builds them optimised, which takes as long as all of these steps.
@@ -154,15 +169,16 @@ quick() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(core features live)
+[ $# -gt 0 ] || parts=(lints core features live)
 for name in "${parts[@]}"; do
     case $name in
+    lints) part lints 4 ;;
     core) part core 25 ;;
     features) part features 8 ;;
     live) part live 8 ;;
     --quick) part quick 5 ;;
     *)
-        echo "there is no part '$name': core, features, live, --quick"
+        echo "there is no part '$name': lints, core, features, live, --quick"
         exit 2
         ;;
     esac

@@ -1,9 +1,8 @@
 //! Drives packets through benchmarks without measuring time, so that instructions can be counted (callgrind)
 //! or a profile can be made.
 
-use engine::Worker;
+use engine::{Inspector, Worker};
 
-use crate::Settings;
 use crate::floor::Floor;
 use crate::forwarding::{EDIT, FORWARD, QUEUE, TEE};
 use crate::frames::{Start, trains};
@@ -15,6 +14,7 @@ use crate::slicing::SLICER;
 use crate::synthesis::{Form, Traffic, form_of};
 use crate::trains::{LENGTH, TOGETHER, reframer};
 use crate::translation::NAT;
+use crate::{Settings, monitoring};
 
 /// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
 /// time, to count instructions and to profile. In a benchmark with short-lived flows, `packets` only matters
@@ -32,6 +32,10 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
             return Ok(());
         }
         "forward" => FORWARD,
+        // `forward` in a run that other threads can watch, although none does.
+        "forward-watched" => {
+            return drive_to_the_end(monitoring::watched(in_memory, Inspector::new(1))?, packets);
+        }
         "edit" => EDIT,
         "tee" => TEE,
         "queue" => QUEUE,

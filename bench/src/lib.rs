@@ -35,6 +35,7 @@ mod list;
 mod locality;
 mod lpm;
 mod meters;
+mod monitoring;
 mod offloading;
 mod open_loop;
 pub mod origin;

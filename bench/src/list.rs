@@ -2,8 +2,8 @@
 
 use crate::{
     Row, Settings, balancing, classify, devices, elements, ethernet, floor, forwarding, functions, juggling,
-    language, locality, lpm, meters, offloading, reframing, reloading, routing, slicing, soak, spraying,
-    synthesis, timers, trains, translation, workers,
+    language, locality, lpm, meters, monitoring, offloading, reframing, reloading, routing, slicing, soak,
+    spraying, synthesis, timers, trains, translation, workers,
 };
 
 /// A benchmark, as listed in [`ALL`].
@@ -54,6 +54,11 @@ pub const ALL: &[Benchmark] = &[
         name: "working-sets",
         about: "forward and edit with 20 MB to 1 GB of packets",
         run: forwarding::working_sets,
+    },
+    Benchmark {
+        name: "monitoring",
+        about: "forward, without and with a scraper of metrics",
+        run: monitoring::run,
     },
     Benchmark { name: "tee", about: "a copy of each packet", run: forwarding::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: forwarding::queue },

@@ -65,6 +65,9 @@ fn a_bound_that_is_no_argument_is_refused() {
 /// reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("SFMaker", "is a Reframer with FastClick's arguments"),
+    ("FlowIPNAT", "has the table of IPRewriter"),
+    ("FlowNAPTLoadBalancer", "has the table of IPRewriter"),
+    ("FlowIPManager", "keeps nothing: elements downstream have tables of their own"),
     ("PayloadTable", "is filled by Slice; Slicer has one"),
     ("PriorityMarker", "keeps connections in a table of fixed size, of which none grows"),
     ("RandomPath", "holds packets in one array, as FlowDelay does"),

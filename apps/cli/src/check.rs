@@ -24,6 +24,9 @@ pub(crate) struct CheckArgs {
     /// Refuse elements that do not work on packets whose payload a Slice elsewhere has parked
     #[arg(long)]
     sliced: bool,
+    /// Print errors and warnings only
+    #[arg(short, long)]
+    quiet: bool,
     /// The number of seconds after which the check of packets stops
     #[arg(
         long, value_name = "N", default_value_t = 10,
@@ -71,6 +74,10 @@ pub(crate) fn check(args: &CheckArgs) -> Status {
     reasoned.loaded.problems = found;
     reasoned.loaded.show();
     crate::show(format_args!("{more}"));
+    let status = if is_right { SUCCESS } else { FAILURE };
+    if args.quiet {
+        return Ok(status);
+    }
     let state = if is_right { "no errors" } else { "with errors" };
     print(&format!("{}: {elements} elements, {connections} connections, {state}\n", reasoned.loaded.name))?;
     let mut printed = Ok(SUCCESS);
@@ -82,7 +89,7 @@ pub(crate) fn check(args: &CheckArgs) -> Status {
     printed?;
     let workers = built.as_ref().map(|(plan, configured)| explain::workers(plan, configured));
     print(&workers.unwrap_or_default())?;
-    Ok(if is_right { SUCCESS } else { FAILURE })
+    Ok(status)
 }
 
 pub(crate) fn flatten(args: &TextArgs) -> Status {

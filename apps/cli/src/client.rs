@@ -4,6 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
+use crate::instances;
+
 /// The start of the first line that a server of Click's control protocol sends; the minor version follows.
 const GREETING: &str = "Click::ControlSocket/1.";
 
@@ -15,13 +17,14 @@ impl<T: Read + Write> Connection for T {}
 /// A connection to a control socket, with what was read ahead.
 pub(crate) type Client = BufReader<Box<dyn Connection>>;
 
-/// Connects to a control socket, and reads the line with which it greets.
+/// Connects to a control socket, given by its path, HOST:PORT or the name of an instance, and reads the line
+/// with which it greets.
 ///
 /// # Errors
 /// If nothing listens there, or something else than a control socket: the message for the user.
 pub(crate) fn connect(name: &str) -> Result<Client, String> {
     let failed = |error: io::Error| format!("{name}: {}", crate::reason(&error));
-    let mut client = BufReader::new(open(name).map_err(failed)?);
+    let mut client = BufReader::new(open(&instances::resolve(name)?).map_err(failed)?);
     let mut line = String::new();
     client.read_line(&mut line).map_err(failed)?;
     match line.starts_with(GREETING) {

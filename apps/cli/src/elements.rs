@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use element::class::ArgKind;
 use element::manual::Page;
-use element::{Access, Class, DefaultValue};
+use element::{Absent, Access, Class, DefaultValue};
 
 use crate::load::{BURST, registry};
 use crate::print;
@@ -24,6 +24,9 @@ pub(crate) fn run(args: &Args) -> Status {
     match registry.get(name) {
         Some(class) => print(&page(class)),
         None => {
+            if let Some(absent) = Absent::find(name) {
+                return Err(format!("{}\nhint: {}", absent.error(name), absent.advice).into());
+            }
             let names = registry.names();
             let close = lang::nearest(name, names.iter().copied());
             let hint = close.map(|close| format!("; did you mean '{close}'?")).unwrap_or_default();

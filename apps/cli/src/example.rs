@@ -118,9 +118,14 @@ pub(crate) fn contain_one(element: &mut lang::GraphElement, class: &Class) -> bo
         return ![">", "save", "append"].iter().any(writes);
     }
     let written = with_files(&element.config, class);
-    let is_contained = written.is_some() || !class.notes.is_outside;
+    let is_contained = !class.notes.is_outside || written.is_some() && is_of_file(class);
     element.config = written.unwrap_or_else(|| std::mem::take(&mut element.config));
     is_contained
+}
+
+/// True if the elements of a class always use a file, and not a socket or an interface in its place.
+pub(crate) fn is_of_file(class: &Class) -> bool {
+    class.args.iter().any(|info| info.ty == "file" && info.kind == ArgKind::Required)
 }
 
 /// Returns a configuration string with [`NOWHERE`] in place of the names of files; `None` if it names none.

@@ -1,6 +1,6 @@
 //! Reads handlers that the command line names, and shows their values in Click's format.
 
-use element::ElementId;
+use element::{Class, ElementId};
 use engine::Workers;
 use lang::nearest;
 
@@ -29,7 +29,10 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
             match workers.read(element, &handler, "") {
                 Err(error) => errors.push(format!("{name}: {error}")),
                 Ok(mut value) => {
-                    if !value.is_empty() && !value.ends_with('\n') {
+                    let class = element.map(|id| workers.plan().classes[id]);
+                    let mut infos = class.into_iter().flat_map(|class| class.each_handler());
+                    let is_raw = infos.any(|info| info.name == handler && info.is_raw);
+                    if !is_raw && !value.is_empty() && !value.ends_with('\n') {
                         value.push('\n');
                     }
                     if wanted.len() > 1 || by_pattern {
@@ -100,7 +103,8 @@ pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
 /// Returns the read handlers that a name means: `HANDLER` of the graph, or `ELEMENT.HANDLER`, where ELEMENT
-/// is the name of one element, a pattern of names, or a class. The bool is true for a pattern or a class.
+/// is the name of one element, a pattern of names, a class, or Click's name `Storage` for all queues. The
+/// bool is true if the name may mean several elements. A pattern means only elements that have the handler.
 fn find(workers: &Workers, want: &str) -> Result<Found, String> {
     // Element names have no dots, but handler names may have dots, so the first dot separates them.
     let Some((element, handler)) = want.split_once('.') else {
@@ -119,21 +123,36 @@ fn find(workers: &Workers, want: &str) -> Result<Found, String> {
         };
     }
     let is_pattern = element.contains(['*', '?', '[']);
-    let matching = (0..graph.elements.len()).filter(|&id| {
-        let fits = if is_pattern {
-            glob(element.as_bytes(), graph.elements[id].name.as_bytes())
-        } else {
+    let fits = |&id: &ElementId| match is_pattern {
+        true => glob(element.as_bytes(), graph.elements[id].name.as_bytes()),
+        false => {
             let class = workers.plan().classes[id];
-            class.name == element || class.aliases.contains(&element)
-        };
-        fits && workers.can_read(Some(id), &handler) == Some(true)
-    });
-    let found: Vec<_> = matching.map(|id| (Some(id), handler.clone())).collect();
+            class.name == element
+                || class.aliases.contains(&element)
+                || element == STORAGE && is_storage(class)
+        }
+    };
+    let matching: Vec<ElementId> = (0..graph.elements.len()).filter(fits).collect();
+    let can_read = |id: &&ElementId| workers.can_read(Some(**id), &handler) == Some(true);
+    let found: Vec<_> = matching.iter().filter(can_read).map(|&id| (Some(id), handler.clone())).collect();
     match (found.is_empty(), is_pattern) {
         (false, _) => Ok((found, true)),
+        // As in Click, a pattern may match elements of which none has the handler.
+        (true, true) if !matching.is_empty() => Ok((found, true)),
         (true, true) => Err(format!("no element matching '{element}'")),
+        (true, false) if !matching.is_empty() => {
+            Err(format!("no element of class '{element}' has the read handler '{handler}'"))
+        }
         (true, false) => Err(format!("no element '{element}'")),
     }
+}
+
+/// Click's name for all elements that store packets, in place of the name of an element.
+const STORAGE: &str = "Storage";
+
+/// True if elements of a class store packets, up to a capacity.
+fn is_storage(class: &Class) -> bool {
+    ["length", "capacity"].iter().all(|name| class.each_handler().any(|handler| handler.name == *name))
 }
 
 /// True if a text matches a shell pattern: `*`, `?`, `[abc]`, `[^abc]`, and a backslash ahead of a literal

@@ -33,22 +33,29 @@ pub(crate) struct HttpOptions {
 /// A server that is bound to its address, and its access to the workers.
 pub(crate) struct Http {
     server: HttpServer,
-    pub(crate) inspector: Inspector,
+    inspector: Inspector,
     started: SystemTime,
 }
 
 impl HttpOptions {
-    /// Reads the token and binds the address, if the options ask for a server.
+    /// Reads the token of clients that may write, if there is one.
     ///
     /// # Errors
-    /// If the token or the address cannot be used: the message for the user.
-    pub(crate) fn bind(&self, workers: usize) -> Result<Option<Http>, String> {
-        let Some(address) = &self.http else { return Ok(None) };
+    /// If the file cannot be read, or others have access to it: the message for the user.
+    pub(crate) fn token(&self) -> Result<Option<Token>, String> {
         let token = self.http_write.as_deref().map(Token::read).transpose();
-        let token = token.map_err(|error| format!("--http-write {error}"))?;
+        token.map_err(|error| format!("--http-write {error}"))
+    }
+
+    /// Binds the address, if the options ask for a server.
+    ///
+    /// # Errors
+    /// If the address cannot be used: the message for the user.
+    pub(crate) fn bind(&self, token: Option<Token>, inspector: &Inspector) -> Result<Option<Http>, String> {
+        let Some(address) = &self.http else { return Ok(None) };
         let server = HttpServer::bind(address, &self.http_name, token, HttpLimits::default());
         let server = server.map_err(|error| format!("--http {error}"))?;
-        Ok(Some(Http { server, inspector: Inspector::new(workers), started: SystemTime::now() }))
+        Ok(Some(Http { server, inspector: inspector.clone(), started: SystemTime::now() }))
     }
 }
 

@@ -12,9 +12,12 @@
 mod advise;
 mod analyze;
 mod bench;
+mod captures;
 mod check;
 mod click;
 mod client;
+mod control;
+mod ctl;
 mod elements;
 mod evaluate;
 mod example;
@@ -22,9 +25,11 @@ mod explain;
 mod generate;
 mod handlers;
 mod http;
+mod instances;
 mod interrupt;
 mod load;
 mod memory;
+mod messages;
 mod multiply;
 mod numbers;
 mod origin;
@@ -35,6 +40,7 @@ mod prove;
 mod reasoning;
 mod reload;
 mod run;
+mod sandbox;
 mod service;
 mod state;
 mod status;
@@ -57,6 +63,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use element::Class;
 use status::{Failure, SUCCESS, Status};
 
+pub(crate) use messages::{show, tell, warn};
+
 /// Packet processing on ordinary Linux servers, with Click configurations.
 #[derive(Parser)]
 #[command(
@@ -72,6 +80,8 @@ struct Cli {
 enum Command {
     /// Run a configuration on captures or interfaces
     Run(Box<run::Args>),
+    /// List the running instances, or control one of them by its name
+    Ctl(ctl::Args),
     /// Replace the configuration of a running instance, without losing packets or state
     Reload(reload::Args),
     /// Show elements, drops, workers and interfaces of a running instance
@@ -108,7 +118,7 @@ enum Command {
     /// Write the pages of this help for man(1)
     ManPages(pages::PageArgs),
     /// Run with the options of Click's own driver
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, disable_version_flag = true)]
     Click {
         /// Click's options; `tidegate click --help` shows them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -141,11 +151,15 @@ fn run(mut arguments: Vec<OsString>) -> Status {
         Ok(cli) => cli,
         Err(error) => match unknown_command(&error).or_else(|| not_utf8(&error, &arguments)) {
             Some(text) => return Err(Failure::usage(text)),
+            None if messages::is_journal() && error.use_stderr() => {
+                return Err(Failure::usage(error.render().to_string()));
+            }
             None => error.exit(),
         },
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Check(args) => check::check(&args),
@@ -214,17 +228,6 @@ pub(crate) fn print(text: &str) -> Status {
     }
 }
 
-/// Writes a line to standard error. Errors, such as a closed standard error, are ignored.
-pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
-    show(format_args!("{text}\n"));
-}
-
-/// Writes text to standard error without a line end. Errors are ignored.
-pub(crate) fn show(text: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_fmt(text);
-}
-
 /// Returns the system's text for an error, without its number, as other tools print it.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
@@ -253,6 +256,7 @@ mod tests {
             "NAMES",
             "NAME",
             "TOKENFILE",
+            "USER",
         ];
         let cli = Cli::command();
         let mut count = 0;

@@ -10,11 +10,12 @@ use ariadne::{Color, Config, Label, Report, ReportKind};
 use capture::Content;
 use device::dpdk::RunningDpdk;
 use element::steering::Spreading;
-use element::{Class, Registry};
+use element::{Absent, Class, Registry};
 use engine::{Configured, Declarations, Plan, Problem};
 use lang::{Diagnostic, Graph, LibraryText, Parameters, Severity, Sources, Span};
 use synthesizer::topology;
 
+use crate::messages::{is_journal, say};
 use crate::status::Failure;
 
 /// The default of `run --burst`: the most packets per batch.
@@ -36,6 +37,14 @@ pub(crate) struct Input {
     /// Values for the configuration's parameters
     #[arg(value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
+}
+
+impl Input {
+    /// Returns the file of the configuration; `None` for a text and for standard input.
+    pub(crate) fn own_file(&self) -> Option<&Path> {
+        let file = self.file.as_deref().filter(|_| self.expression.is_none());
+        file.filter(|file| *file != Path::new("-"))
+    }
 }
 
 /// A configuration that has been read and parsed, with its problems so far.
@@ -284,8 +293,29 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
         classes: checks_classes.then_some(&names[..]),
         ..lang::Options::default()
     };
-    let (graph, diagnostics) = lang::parse(&mut sources, source, &options);
+    let (graph, mut diagnostics) = lang::parse(&mut sources, source, &options);
+    diagnostics.iter_mut().for_each(|diagnostic| tell_absent(diagnostic, &sources));
     Loaded::new(sources, (graph, diagnostics), name, text)
+}
+
+/// Changes an error about a class that does not exist here but in Click or FastClick: it says what the class
+/// is for, and what to use instead.
+fn tell_absent(diagnostic: &mut Diagnostic, sources: &Sources) {
+    let Span { source, start, end } = diagnostic.span;
+    // The place of the error names the class, or is an arrow such as `~tcp>` that stands for it.
+    let quoted = diagnostic.message.split('\'').nth(1).map(String::from);
+    let written = sources.text(source).get(start..end).unwrap_or_default();
+    let name = match quoted {
+        Some(quoted) if diagnostic.is_unknown_class => quoted,
+        _ => written.to_string(),
+    };
+    let name = name.as_str();
+    // A class that is used without arguments may also be meant as an element.
+    let is_undeclared = || diagnostic.message == format!("undeclared element '{name}'");
+    if let Some(absent) = Absent::find(name).filter(|_| diagnostic.is_unknown_class || is_undeclared()) {
+        diagnostic.message = absent.error(name);
+        diagnostic.hint = Some(absent.advice.into());
+    }
 }
 
 /// Returns the problems in the order of their places. (The order in which they were found is that of Click,
@@ -302,7 +332,7 @@ pub(crate) fn rendered(problems: &[Problem], sources: &Sources) -> String {
 }
 
 /// Returns the folders for libraries in the environment variable CLICKPATH. Empty if it is not set.
-fn click_path() -> OsString {
+pub(crate) fn click_path() -> OsString {
     std::env::var_os("CLICKPATH").unwrap_or_default()
 }
 
@@ -418,6 +448,13 @@ impl Loaded {
         ))
     }
 
+    /// True if elements receive packets from interfaces.
+    pub(crate) fn is_live(&self) -> bool {
+        let registry = registry();
+        let class = |name: &str| registry.get(name);
+        self.graph.elements.iter().any(|element| class(&element.class).is_some_and(|c| c.notes.is_live))
+    }
+
     /// True if the configuration has errors.
     pub(crate) fn has_errors(&self) -> bool {
         self.errors().next().is_some()
@@ -506,21 +543,27 @@ impl Loaded {
             let count = if is_error { &mut errors } else { &mut warnings };
             *count += 1;
             if *count <= MOST_SHOWN {
-                crate::show(format_args!("{}", self.picture(problem, &mut texts)));
+                match is_journal() {
+                    true => say(problem.diagnostic.severity, &problem.render(&self.sources)),
+                    false => crate::show(format_args!("{}", self.picture(problem, &mut texts))),
+                }
             }
         }
-        for (count, what) in [(warnings, "warnings"), (errors, "errors")] {
+        for (count, what, severity) in
+            [(warnings, "warnings", Severity::Warning), (errors, "errors", Severity::Error)]
+        {
             let name = &self.name;
             let count_text = match count > lang::MOST_FINDINGS {
                 true => format!("more than {}", lang::MOST_FINDINGS),
                 false => count.to_string(),
             };
             if count > MOST_SHOWN {
-                crate::tell(format_args!(
-                    "{name}: {count_text} {what}, of which the first {MOST_SHOWN} are shown"
-                ));
+                say(
+                    severity,
+                    &format!("{name}: {count_text} {what}, of which the first {MOST_SHOWN} are shown"),
+                );
             } else if count > 1 && what == "errors" {
-                crate::tell(format_args!("{name}: {count} errors"));
+                say(severity, &format!("{name}: {count} errors"));
             }
         }
     }

@@ -21,9 +21,16 @@ packets that other workers have handed over are processed meanwhile.
 
 Exit status: 0 the configuration is replaced, 1 it is not.")]
 pub(crate) struct Args {
-    /// The run's control socket: a path, as given to `run --control`, or HOST:PORT
+    /// The name of a running instance, the path of its control socket, or HOST:PORT
     #[arg(value_name = "SOCKET")]
     socket: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The configuration to install.
+#[derive(clap::Args)]
+pub(crate) struct Options {
     /// Install this configuration; without it, the run reads its own file again
     ///
     /// The run must have been started with --allow-config.
@@ -35,7 +42,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Status {
-    let command = match (&args.file, &args.name) {
+    reload(&args.socket, &args.options)
+}
+
+/// Replaces the configuration of the instance with a name or a control socket.
+pub(crate) fn reload(socket: &str, options: &Options) -> Status {
+    let command = match (&options.file, &options.name) {
         (None, None) => "WRITE reload\r\n".to_string(),
         (None, Some(name)) if name.contains(['\r', '\n']) => return Err("a name has one line".into()),
         (None, Some(name)) => format!("WRITE hotconfig {name}\r\n"),
@@ -44,8 +56,8 @@ pub(crate) fn run(args: &Args) -> Status {
             format!("WRITEDATA hotconfig {}\r\n{text}", text.len())
         }
     };
-    let failed = |error: std::io::Error| format!("{}: {}", args.socket, crate::reason(&error));
-    let mut connection = client::connect(&args.socket)?;
+    let failed = |error: std::io::Error| format!("{socket}: {}", crate::reason(&error));
+    let mut connection = client::connect(socket)?;
     let before = silences(&mut connection).unwrap_or_default();
     let (succeeds, text) = client::ask(&mut connection, &command).map_err(failed)?;
     if !succeeds {

@@ -8,24 +8,27 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use element::{Class, ElementId};
 use engine::{
-    ClockKind, Configured, Options, Plan, Problem, Rebuild, RebuildRequest, Rebuilt, Recomposer, Stamp,
-    StandardStreams, Workers,
+    ClockKind, Configured, Inspector, Options, Plan, Problem, Rebuild, RebuildRequest, Rebuilt, Recomposer,
+    Stamp, StandardStreams, Workers,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use lang::Span;
+use lang::{Severity, Span};
 
 use crate::analyze::{can_write, is_stream, save};
+use crate::control::ControlOptions;
 use crate::http::HttpOptions;
-use crate::load::{BURST, Input, Loaded, Texts, parse, rendered, start_dpdk};
+use crate::load::{BURST, Input, Loaded, Texts, click_path, parse, rendered, start_dpdk};
 use crate::memory::{self, parse_size};
+use crate::messages::say;
 use crate::numbers::whole;
 use crate::origin;
+use crate::sandbox::{Folders, SandboxOptions};
 use crate::status::{Failure, SUCCESS, Status};
 use crate::steering::{Steering, parse_time};
 use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
 use crate::warnings::Warnings;
-use crate::{explain, handlers, interrupt, print, service, state, synthesize, table};
+use crate::{captures, explain, handlers, interrupt, messages, print, service, state, synthesize, table};
 
 const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error; HUP reads \
     the configuration again, like `tidegate reload`; USR2 only writes a message.";
@@ -78,9 +81,8 @@ pub(crate) struct Args {
     offload: Vec<String>,
     #[command(flatten)]
     steering: Steering,
-    /// Listen on a Unix socket for `tidegate reload` and other clients of Click's control protocol
-    #[arg(long, value_name = "FILE", help_heading = "Control")]
-    control: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlOptions,
     /// Let clients of control sockets install any configuration of this folder
     #[arg(long, value_name = "FOLDER", help_heading = "Control")]
     config_dir: Option<String>,
@@ -89,6 +91,8 @@ pub(crate) struct Args {
     allow_config: bool,
     #[command(flatten)]
     http: HttpOptions,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
     #[command(flatten)]
     state: state::StateOptions,
     /// Print the value of a handler at the end; may be given several times
@@ -105,6 +109,9 @@ pub(crate) struct Args {
     /// Print no table at the end
     #[arg(short, long, help_heading = "Results")]
     quiet: bool,
+    /// Check the options and the configuration, open nothing, and end
+    #[arg(long, help_heading = "Results")]
+    dry_run: bool,
     /// Replace regions of elements by programs (see `tidegate synthesize`)
     ///
     /// A program has one classification and one write per field; handlers and counts do not change. A region
@@ -189,7 +196,8 @@ struct Recipe {
     offload: Vec<String>,
     burst: usize,
     clock: Clock,
-    control: Option<PathBuf>,
+    /// The arguments of the control socket, if the run has one.
+    control: Option<String>,
     quiet: bool,
 }
 
@@ -205,7 +213,8 @@ struct Built {
 const SOCKET: &str = "tidegate@@control";
 
 impl Recipe {
-    fn new(args: &Args) -> Recipe {
+    /// Returns the recipe of a run. `control` has the arguments of the control socket, if the run has one.
+    fn new(args: &Args, control: Option<String>) -> Recipe {
         Recipe {
             input: args.input.clone(),
             steering: args.steering.clone(),
@@ -214,7 +223,7 @@ impl Recipe {
             offload: args.offload.clone(),
             burst: usize::from(args.burst),
             clock: args.clock,
-            control: args.control.clone(),
+            control,
             quiet: args.quiet,
         }
     }
@@ -223,10 +232,9 @@ impl Recipe {
     /// asked. Adds the problems that it finds to those of the configuration. Returns `None` if there are
     /// errors.
     fn build(&self, loaded: &mut Loaded) -> Option<Built> {
-        if let Some(path) = &self.control {
+        if let Some(config) = &self.control {
             let source = loaded.sources.add("--control", "");
-            let config = format!("UNIX, {}", lang::args::quote(path.display().to_string()));
-            loaded.graph.add(SOCKET, "ControlSocket", &config, Span { source, start: 0, end: 0 });
+            loaded.graph.add(SOCKET, "ControlSocket", config, Span { source, start: 0, end: 0 });
         }
         let mut recomposer = None;
         if let Some(which) = self.synthesize
@@ -277,9 +285,9 @@ impl Recipe {
 fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuild {
     let warnings = Arc::new(warnings);
     Arc::new(move |request: &RebuildRequest| {
-        let own = recipe.input.file.as_deref().filter(|_| recipe.input.expression.is_none());
+        let own = recipe.input.own_file();
         let mut loaded = match &request.value {
-            None if own.is_some_and(|file| file != Path::new("-")) => recipe.input.load(true)?,
+            None if own.is_some() => recipe.input.load(true)?,
             _ => {
                 let Successor { name, text, file } = successors.requested(request, own)?;
                 let texts = Texts { file: file.as_deref(), ..Texts::of(&name, text) };
@@ -293,7 +301,7 @@ fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuil
         let said = rendered(&problems, &sources);
         let Some(Built { plan, copies, recomposer }) = built else { return Err(said.trim_end().to_string()) };
         recipe.check(&plan, &copies)?;
-        crate::show(format_args!("{said}"));
+        say(Severity::Warning, &said);
         let (warnings, before) = (Arc::clone(&warnings), warnings.replace(new_warnings));
         let tell = move |problem: &Problem| {
             warnings.replace(before.clone());
@@ -322,15 +330,39 @@ fn check_offload(args: &Args) -> Result<(), String> {
     }
 }
 
+/// Returns the folders that a run needs in a sandbox: those from which it reads configurations again, and
+/// those in which it writes its state and its report.
+fn folders(args: &Args) -> Folders {
+    let folder = |file: &Path| match file.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let libraries = std::env::split_paths(&click_path()).collect::<Vec<_>>();
+    // The file may be a link to a file in another folder.
+    let file = args.input.file.as_deref();
+    let files = file.into_iter().map(Path::to_path_buf).chain(file.and_then(|file| file.canonicalize().ok()));
+    let read = files.map(|file| folder(&file)).chain(args.config_dir.as_ref().map(PathBuf::from));
+    let written = args.state.path().into_iter().chain(args.json.as_deref().filter(|file| !is_stream(file)));
+    let written = written.map(folder).chain(args.control.given_files().map(Path::to_path_buf));
+    Folders { read: read.chain(libraries).collect(), written: written.collect() }
+}
+
 pub(crate) fn run(args: &Args) -> Status {
     let check = args.steering.check();
     let check = check.and_then(|()| check_offload(args));
+    let check = check.and_then(|()| args.sandbox.check(args.input.dpdk.is_some()));
+    let check = check.and_then(|()| args.control.check());
     check.map_err(|text| Failure::usage(format!("{text}; see `tidegate run --help`")))?;
     can_write(&args.json)?;
+    let token = args.http.token()?;
     let requests = interrupt::requests();
     let successors = Successors::new(args.config_dir.as_deref(), args.allow_config)?;
-    let recipe = Recipe::new(args);
     let mut loaded = args.input.load(true)?;
+    let control = match loaded.has_errors() || args.dry_run {
+        true => None,
+        false => args.control.open(args.input.own_file(), loaded.is_live())?,
+    };
+    let recipe = Recipe::new(args, control.as_ref().map(|control| control.config.clone()));
     let built = recipe.build(&mut loaded);
     loaded.show();
     let Some(Built { plan, copies, recomposer }) = built else {
@@ -339,13 +371,19 @@ pub(crate) fn run(args: &Args) -> Status {
     let files = copies.first().map(|copy| copy.setup.inputs.clone()).unwrap_or_default();
     recipe.check(&plan, &copies)?;
     if plan.is_empty() {
-        crate::tell(format_args!("{}: configuration has no elements", loaded.name));
+        crate::warn(format_args!("{}: configuration has no elements", loaded.name));
+    }
+    if args.dry_run {
+        return Ok(SUCCESS);
     }
     let live = plan.live();
     let mut state = args.state.open()?;
-    let http = args.http.bind(copies.len())?;
+    let inspector = Inspector::new(copies.len());
+    let http = args.http.bind(token, &inspector)?;
+    let watchdog = service::watchdog();
     let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
+    let packet_captures = Arc::new(captures::captures());
     let mut options = Options {
         clock: match args.clock {
             Clock::Real => ClockKind::Real,
@@ -365,7 +403,9 @@ pub(crate) fn run(args: &Args) -> Status {
         recomposer,
         progress: Arc::clone(&progress_count),
         traces: Some(Arc::default()),
-        inspector: http.as_ref().map(|http| http.inspector.clone()),
+        inspector: (http.is_some() || watchdog.is_some() || args.sandbox.is_wanted())
+            .then(|| inspector.clone()),
+        captures: Some(Arc::clone(&packet_captures)),
         ..Options::default()
     };
     let is_real = args.clock == Clock::Real;
@@ -385,13 +425,16 @@ pub(crate) fn run(args: &Args) -> Status {
     if !missing.is_empty() {
         return Err(missing.join("\n").into());
     }
-    let spinner = progress(&progress_count);
     if let Err(problem) = workers.initialize() {
         workers.flush();
         loaded.problems = vec![*problem];
         loaded.show();
         return Err(Failure::shown());
     }
+    if args.sandbox.is_wanted() {
+        args.sandbox.enter(&folders(args), |work| workers.on_threads(&inspector, work))?;
+    }
+    let spinner = progress(&progress_count);
     // From here on, an interrupt asks the run to end. Before, it ends the program immediately, even while
     // an element waits during initialisation.
     interrupt::listen(&interrupt);
@@ -400,9 +443,11 @@ pub(crate) fn run(args: &Args) -> Status {
     }
     let serving = http.map(|http| http.start(&loaded.name)).transpose()?;
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
+    let watching = watchdog.map(|limit| service::watch(limit, inspector)).transpose()?;
     service::ready();
     workers.run();
     service::stopping();
+    drop(watching);
     drop(serving);
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
@@ -412,6 +457,7 @@ pub(crate) fn run(args: &Args) -> Status {
     let (values, mut errors) = handlers::read_all(&mut workers, &args.handlers);
     errors.extend(saved.err());
     errors.extend(workers.finish().err().unwrap_or_default());
+    packet_captures.finish();
     let report = workers.report();
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed, live.is_some())));
@@ -459,8 +505,7 @@ fn has_interface(class: &Class) -> bool {
 /// takes long, so the time of a message matters.
 fn stamp(is_live: bool) -> Stamp {
     match is_live {
-        // systemd sets this variable if standard error is the journal (systemd.exec(5)).
-        true if std::env::var_os("JOURNAL_STREAM").is_some() => Stamp::Priority,
+        true if messages::is_journal() => Stamp::Priority,
         true => Stamp::Time,
         false => Stamp::None,
     }

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use lang::Severity;
+
+use crate::messages::say;
+
 /// The exit status of success.
 pub(crate) const SUCCESS: u8 = 0;
 /// The exit status for errors in configurations and in runs.
@@ -62,7 +66,7 @@ pub(crate) fn report(exit: Status) -> ExitCode {
     match exit {
         Ok(status) => ExitCode::from(status),
         Err(Failure { status, text }) => {
-            text.iter().for_each(|text| crate::tell(format_args!("{}", text.trim_end())));
+            text.iter().for_each(|text| say(Severity::Error, text));
             ExitCode::from(status)
         }
     }

@@ -261,6 +261,14 @@ fn clicks_own_options() {
         "TimedSource(10, LIMIT 2, STOP true) -> Print(x, 0, TIMESTAMP true) -> Discard",
     ]);
     assert_eq!(err(&output).lines().count(), 2, "ten seconds pass at once: {}", err(&output));
+    let text_of_threads = "StaticThreadSched(s 1); s :: InfiniteSource(LIMIT 3, STOP true) -> Discard";
+    let threads = |args: &[&str]| out(&click(&[args, &["-e", text_of_threads, "-h", "nthreads"]].concat()));
+    assert_eq!([threads(&["-j", "3"]), threads(&[]), threads(&["-j3", "--simtime"])], ["3\n", "1\n", "1\n"]);
+    assert_eq!(out(&click(&["-j2", "-e", text_of_threads, "-h", "s.home_thread"])), "1\n");
+    assert!(err(&click(&["-j", "65", "-e", text])).starts_with("--threads 65: at most 64 threads\nUsage: "));
+    let output =
+        click(&["-e", "s :: InfiniteSource(ACTIVE false, DATA ab) -> Discard", "-q", "-h", "s.data"]);
+    assert_eq!(out(&output), "ab", "no line end is added to bytes");
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["click", "-h", "c.count", "-"])
         .stdin(Stdio::piped())
@@ -327,6 +335,16 @@ fn errors_have_clicks_form() {
             "1: While configuring 'IPRewriter@2 :: IPRewriter':\n  input spec 0: bad source port\n@",
         ),
         ("a :: Idle [", "1: syntax error: expected port number\n"),
+        (
+            "PollDevice(eth0) -> ToHostSniffers",
+            "1: element class 'PollDevice' does not exist here: in Click or FastClick, it works only in the kernel module of Click\n\
+             1: element class 'ToHostSniffers' does not exist here: in Click or FastClick, it works only in the kernel module of Click\n",
+        ),
+        (
+            "Idle ~tcp> Discard",
+            "1: element class 'TCPIn' does not exist here: in Click or FastClick, it follows TCP connections in a context of \
+             MiddleClick, so that elements downstream may change the length of their data\n",
+        ),
         ("a :: ", "1: missing element type in declaration\n1: unknown element class 'a'\n"),
         ("Idle(", "1: expected ')'\n"),
         ("x :: {", "1: expected '}'\n"),

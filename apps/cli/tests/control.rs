@@ -259,10 +259,12 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     };
     assert_eq!(swap(&mut stream, "Idle -> Strip(x) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
-    assert_eq!(line(&mut stream), "520   LENGTH: invalid number");
+    assert_eq!(line(&mut stream), "520-  LENGTH: invalid number");
+    assert_eq!(line(&mut stream), "520 Router could not be initialized!");
     assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
-    assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");
+    assert_eq!(line(&mut stream), "520-  /nonesuch: No such file or directory");
+    assert_eq!(line(&mut stream), "520 Router could not be initialized!");
     assert_eq!(swap(&mut stream, ""), "520-Write handler 'hotconfig' error:");
     let empty = line(&mut stream);
     assert!(empty.starts_with("520 config: the configuration has no elements; "), "{empty}");
@@ -337,4 +339,196 @@ fn garbage_and_rude_clients_do_no_harm() {
     assert_eq!(data(&mut stream), "0");
     assert_eq!(ask(&mut stream, "WRITE stop\n"), "200 Write handler 'stop' OK");
     assert!(child.wait().unwrap().success());
+}
+
+/// Starts a driver with a second control socket, `second`, that has further arguments, and connects to both.
+fn start_second(
+    folder: &std::path::Path,
+    arguments: &str,
+) -> (Child, BufReader<UnixStream>, BufReader<UnixStream>) {
+    let second = folder.join("second");
+    let config = format!(
+        "Idle -> c :: Counter -> Discard; s :: Script(TYPE PASSIVE, write c.reset, return 7);
+         h :: HandlerAggregate(s);
+         ControlSocket(UNIX, {}, {arguments})",
+        second.display()
+    );
+    // With several workers, the graph has the handler `worker`.
+    let (child, first) = start_with(folder, &["-j", "2", "-h", "c.count", "-e", &config]);
+    (child, first, connect(&second))
+}
+
+/// True if the server closes the connection within the time that a read waits.
+fn is_closed(stream: &mut BufReader<UnixStream>) -> bool {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => true,
+        // The server has closed the connection before it had read all input.
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+fn end(mut child: Child, stream: &mut BufReader<UnixStream>) {
+    assert_eq!(ask(stream, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(stream), "0");
+    assert_eq!(ask(stream, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_unix_socket_belongs_to_its_owner_and_a_group() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let folder = tempfile::tempdir().unwrap();
+    // The group of the folder, by its name.
+    let gid = std::fs::metadata(folder.path()).unwrap().gid();
+    let groups = std::fs::read_to_string("/etc/group").unwrap();
+    let is_own = |line: &&str| line.split(':').nth(2) == Some(&gid.to_string());
+    let name = groups.lines().find(is_own).and_then(|line| line.split(':').next()).unwrap();
+    let (child, mut first, _second) = start_second(folder.path(), &format!("GROUP {name}"));
+    let file = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap();
+    assert_eq!(file("control").permissions().mode() & 0o777, 0o600);
+    assert_eq!((file("second").permissions().mode() & 0o777, file("second").gid()), (0o660, gid));
+    end(child, &mut first);
+    let config = "ControlSocket(UNIX, /tmp/never, GROUP no-such-group); Idle -> Discard";
+    assert!(complaint(&["-e", config]).contains("GROUP: there is no group 'no-such-group'"));
+    let config = "ControlSocket(TCP, 0, LOCALHOST true, GROUP x); Idle -> Discard";
+    assert!(complaint(&["-e", config]).contains("GROUP is for Unix sockets"));
+}
+
+#[test]
+fn a_client_that_may_only_read_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, mut first, mut second) = start_second(folder.path(), "READONLY true");
+    assert_eq!(ask(&mut second, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(&mut second), "0");
+    assert_eq!(ask(&mut second, "READ s.class\n"), "200 Read handler 's.class' OK");
+    assert_eq!(data(&mut second), "Script");
+    for (command, handler) in [
+        ("WRITE c.reset", "c.reset"),
+        ("WRITE stop", "stop"),
+        ("READ s.run", "s.run"),
+        ("READ h.add run", "h.add"),
+        ("READ worker 0 s.run", "worker"),
+        ("READ worker 0 h.add", "worker"),
+    ] {
+        assert_eq!(
+            ask(&mut second, &format!("{command}\n")),
+            format!("530 Permission denied for '{handler}'")
+        );
+    }
+    assert_eq!(ask(&mut second, "READ worker 0 c.count\n"), "200 Read handler 'worker' OK");
+    assert_eq!(data(&mut second), "0");
+    assert_eq!(ask(&mut first, "READ s.run\n"), "200 Read handler 's.run' OK");
+    assert_eq!(data(&mut first), "7");
+    end(child, &mut first);
+}
+
+#[test]
+fn a_port_that_other_machines_reach_is_reported() {
+    let reports = |arguments: &str| {
+        let config = format!("ControlSocket({arguments}); Idle -> Discard; Script(stop)");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["run", "-e", &config]).output().unwrap();
+        String::from_utf8(output.stderr).unwrap().contains("every machine that reaches port ")
+    };
+    assert!(reports("TCP, 0") && reports("TCP, 0.0.0.0:0"));
+    assert!(
+        !reports("TCP, 0, LOCALHOST true")
+            && !reports("TCP, 0, READONLY true")
+            && !reports("TCP, 127.0.0.1:0")
+    );
+}
+
+/// Text of a client in the name of a file that a script writes: the client may write below its folder only.
+#[test]
+fn a_script_does_not_write_files_that_clients_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::create_dir(at("files")).unwrap();
+    let config = format!(
+        "Idle -> c :: Counter -> ac :: AggregateCounter -> Discard;
+         s :: Script(TYPE PASSIVE, write ac.write_text_file $1);
+         t :: Script(TYPE PASSIVE, set x none, write ac.write_text_file $x);
+         own :: Script(set name {}, write ac.write_text_file $(name)); 
+         ControlSocket(UNIX, {}, FILES {})",
+        at("own"),
+        at("second"),
+        at("files")
+    )
+    .replace("$(name)", "$name");
+    let (child, mut none) = start(folder.path(), &config);
+    let mut some = connect(&folder.path().join("second"));
+    for command in ["WRITE s.run", "READ s.run", "WRITE t.set x"] {
+        ask(&mut none, &format!("{command} {}\n", at("secret")));
+        none = connect(&folder.path().join("control"));
+    }
+    ask(&mut some, &format!("WRITE s.run {}\n", at("secret")));
+    some = connect(&folder.path().join("second"));
+    assert_eq!(ask(&mut some, "WRITE s.run below\n"), "200 Write handler 's.run' OK");
+    assert!(!folder.path().join("secret").exists());
+    assert!(folder.path().join("files/below").is_file());
+    assert!(folder.path().join("own").is_file(), "the configuration's own scripts write files");
+    end(child, &mut some);
+}
+
+#[test]
+fn a_line_without_end_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, mut first, mut second) = start_second(folder.path(), "READONLY false");
+    // An error is the end of the connection.
+    let _ = second.get_mut().write_all(&vec![b'x'; 4 << 20]);
+    assert!(is_closed(&mut second));
+    end(child, &mut first);
+}
+
+/// A client that has begun a command or does not take its replies is disconnected, a silent one is not.
+#[test]
+fn clients_that_do_not_go_on_are_disconnected() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, mut first, mut silent) = start_second(folder.path(), "TIMEOUT 0.2");
+    let path = folder.path().join("second");
+    for begun in ["READ c.cou", "WRITEDATA c.reset 100\nabc", "WRITEUNTIL c.reset end\na\nb\n"] {
+        let mut client = connect(&path);
+        client.get_mut().write_all(begun.as_bytes()).unwrap();
+        assert!(is_closed(&mut client), "{begun}");
+    }
+    // This client reads nothing, and asks for more than the system keeps for it.
+    let rude = connect(&path);
+    rude.get_ref().set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut asked = rude.get_ref();
+    let refused = (0..100_000).any(|_| asked.write_all(b"READ classes\nREAD config\n").is_err());
+    assert!(refused, "the connection has ended");
+    assert_eq!(ask(&mut silent, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(&mut silent), "0");
+    end(child, &mut first);
+}
+
+#[test]
+fn a_thousand_clients_and_their_data_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, mut first, _second) = start_second(folder.path(), "READONLY false");
+    let path = folder.path().join("second");
+    // At most 300 clients are connected at a time, because the test may have few files. They say nothing.
+    let mut clients = std::collections::VecDeque::new();
+    for _ in 0..1000 {
+        clients.push_back(connect(&path));
+        if clients.len() > 300 {
+            clients.pop_front();
+        }
+    }
+    assert!(is_closed(&mut clients.pop_front().unwrap()), "the oldest of 300 silent clients is gone");
+    let last = clients.back_mut().unwrap();
+    assert_eq!(ask(last, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(last), "0");
+    drop(clients);
+    // Six clients with 15 MiB each, which never end.
+    let mut large: Vec<_> = (0..6).map(|_| connect(&path)).collect();
+    let block = vec![b'x'; 1 << 20];
+    let mut refused = 0;
+    for client in &mut large {
+        client.get_mut().write_all(b"WRITEDATA c.reset 16777216\n").unwrap();
+        refused += usize::from((0..15).any(|_| client.get_mut().write_all(&block).is_err()));
+    }
+    assert!((1..=3).contains(&refused), "{refused}");
+    end(child, &mut first);
 }

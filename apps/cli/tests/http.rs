@@ -181,6 +181,7 @@ fn reading_does_not_run_scripts_without_the_token() {
     let read = "/api/elements/script/handlers/run?7";
     assert_eq!(run.get(read).status, 401);
     assert_eq!(run.get("/api/elements/script/handlers/run").status, 401);
+    assert_eq!(run.get("/api/handlers/worker?0%20script.run").status, 401);
     assert_eq!(run.get("/api/elements/q/handlers/capacity").json()["value"], "3");
     assert_eq!(run.ask("GET", read, &[("Authorization", &bearer())], "").status, 200);
     assert_eq!(run.get("/api/elements/q/handlers/capacity").json()["value"], "7");
@@ -194,6 +195,8 @@ fn pages_of_other_sites_cannot_read() {
     for path in ["/", "/metrics", "/api/report", "/api/graph", "/none"] {
         let rebound = [("Host", "evil.example:9464")];
         assert_eq!(run.ask("GET", path, &rebound, "").status, 421, "{path}");
+        let target = format!("http://evil.example{path}");
+        assert_eq!(run.ask("GET", &target, &[], "").status, 421, "{path}");
         let other = [("Origin", "http://evil.example")];
         assert_eq!(run.ask("GET", path, &other, "").status, 403, "{path}");
         let other = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")];

@@ -368,13 +368,16 @@ fn the_kernel_runs_the_program_where_it_shall() {
     // With the program in generic mode (`skb`), the kernel chooses the receive queue of a frame, so two
     // queues are set up.
     assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
-    let options = ["-H", "left.mode", "-H", "left.rx_dropped", "-H", "left.queues"];
+    let options = ["-H", "left.mode", "-H", "left.count", "-H", "left.queues"];
     let running = line.forward_by_xdp(", MODE skb", &options);
     assert!(line.between.ip("link show dev left").unwrap().contains("xdpgeneric"));
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
-    assert_eq!((value(&output, "left.rx_dropped"), value(&output, "left.queues")), (0, 2));
+    // All frames of the file came through the program. How many were lost in front of a full ring, and sent
+    // again by TCP, depends on how busy the machine is.
+    assert!(value(&output, "left.count") > 5000, "{output}");
+    assert_eq!(value(&output, "left.queues"), 2);
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Run {
 
     /// Waits until the graph has an element of this class.
     fn wait_for(&mut self, class: &str) {
-        let is_there = |run: &mut Run| run.read("classes").lines().any(|line| line == class);
+        let is_there = |run: &mut Run| run.read("flatconfig").contains(&format!(":: {class}"));
         let comes = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             is_there(self)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 fn scripts_hear_of_signals_and_others_end_the_run() {
     let config = "Script(TYPE SIGNAL INT USR1, print \"heard\", end);
         Script(TYPE SIGNAL USR2, print \"once\", exit);
+        Script(TYPE SIGNAL HUP, print \"begins\", wait 1ms, print \"ends\", end);
         Script(print \"ready\");
         Idle -> c :: Counter -> Discard";
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -27,9 +28,16 @@ fn scripts_hear_of_signals_and_others_end_the_run() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut send = |signal: &str, answer: &str| {
         assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
-        assert_eq!(lines.next().as_deref(), Some(answer), "after {signal}");
+        for line in answer.lines() {
+            assert_eq!(lines.next().as_deref(), Some(line), "after {signal}");
+        }
     };
     send("-0", "ready");
+    // A script that waits is ready for the next signal when it has ended. The answer to another signal shows
+    // that it has.
+    send("-HUP", "begins\nends");
+    send("-USR1", "heard");
+    send("-HUP", "begins\nends");
     send("-INT", "heard");
     send("-USR1", "heard");
     send("-USR2", "once");

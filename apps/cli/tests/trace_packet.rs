@@ -266,3 +266,19 @@ fn wrong_orders_are_refused() {
         assert!(errors.contains(message), "{order}: {errors}");
     }
 }
+
+/// A Unix socket has a file, but a packet that is traced is not sent to it.
+#[test]
+fn no_packet_is_sent_to_a_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let config = folder.path().join("x.click");
+    let text = format!("FromDump(x.pcap) -> Socket(UNIX, FILENAME {}, CLIENT true)", path.display());
+    std::fs::write(&config, text).unwrap();
+    let output = tidegate(&["trace-packet", &config.display().to_string(), "udp 10.0.0.1:1 > 10.0.0.2:2"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(":: Socket"));
+    assert!(listener.accept().is_err(), "nothing has connected");
+}

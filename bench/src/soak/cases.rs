@@ -148,6 +148,13 @@ pub const CASES: &[FloodCase] = &[
         )
     },
     case(
+        "AggregateIPAddrPair",
+        Flood::Udp,
+        "CAPACITY",
+        "",
+        "-> MarkIPHeader(14) -> e :: AggregateIPAddrPair($bound) -> Discard",
+    ),
+    case(
         "AggregateIPFlows",
         Flood::Udp,
         "CAPACITY",

@@ -1,4 +1,5 @@
-//! Capture files: a streaming [`Reader`] of pcap and pcapng, plain or compressed, and a [`Writer`] of pcap.
+//! Capture files: a streaming [`Reader`] of pcap and pcapng, plain or compressed, a [`Writer`] of pcap, and a
+//! [`PcapngWriter`] of packets with comments.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -6,7 +7,7 @@
 //! | `classic.rs`, `pcapng.rs` | the two formats: find and parse the next record |
 //! | `input.rs`, `stream.rs`, `gzip.rs`, `zstd.rs` | decompression, by magic number |
 //! | `buffer.rs` | the read buffer |
-//! | `writer.rs` | [`Writer`] |
+//! | `writer.rs`, `pcapng_writer.rs` | [`Writer`], [`PcapngWriter`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
 //! | `content.rs` | [`content`]: detects the content of a file by its first bytes |
 //! | `error.rs` | [`Error`]: file, packet, offset, error and hint |
@@ -38,6 +39,7 @@ mod error;
 mod gzip;
 mod input;
 mod pcapng;
+mod pcapng_writer;
 mod reader;
 mod record;
 mod stream;
@@ -47,6 +49,7 @@ mod zstd;
 
 pub use content::{Content, content};
 pub use error::{Error, ErrorKind};
+pub use pcapng_writer::PcapngWriter;
 pub use reader::Reader;
 pub use record::Record;
 pub use wire::LinkType;

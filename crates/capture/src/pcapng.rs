@@ -11,14 +11,14 @@ use crate::byte_order::ByteOrder;
 use crate::error::ErrorKind;
 use crate::record::Found;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
+pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
 /// The type number of the obsolete packet block, which old files have.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
 
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
 /// The size in bytes of an empty block: type, length, and the length again at its end.
 const MIN_BLOCK: usize = 12;

@@ -11,7 +11,7 @@ use crate::classic::Classic;
 use crate::error::{Error, ErrorKind};
 use crate::input;
 use crate::pcapng::Pcapng;
-use crate::record::Record;
+use crate::record::{Found, Record};
 
 /// A reader that returns the packets of a capture one after the other.
 ///
@@ -88,18 +88,16 @@ impl Reader {
         if self.done {
             return Ok(None);
         }
-        let found = match &mut self.format {
-            Format::Classic(classic) => classic.find(&mut self.input),
-            Format::Pcapng(pcapng) => pcapng.find(&mut self.input),
-        };
-        match found {
+        match self.format.find(&mut self.input) {
             Ok(Some(found)) => {
                 self.packets += 1;
+                let position = self.input.offset();
                 let record = self.input.take(found.total);
                 let data =
                     record.get(found.data_offset..found.data_offset + found.captured).unwrap_or_default();
                 Ok(Some(Record {
                     number: self.packets,
+                    position,
                     time: found.time,
                     data,
                     // The cast is safe: `MAX_CAPTURED` fits into 32 bits. Some captures claim a wire length
@@ -114,6 +112,34 @@ impl Reader {
             }
             Err(kind) => Err(self.fault(kind)),
         }
+    }
+
+    /// Returns the number of bytes that have been read, up to a record or another part of the file, without
+    /// compression.
+    pub fn position(&self) -> u64 {
+        self.input.offset()
+    }
+
+    /// Passes over all packets that begin before `position`, a number of bytes as
+    /// [`position`](Self::position) returns it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Reader::next`].
+    pub fn skip_to(&mut self, position: u64) -> Result<(), Error> {
+        while !self.done {
+            // A record that was found stays in the buffer until it is taken.
+            match self.format.find(&mut self.input) {
+                Ok(Some(_)) if self.input.offset() >= position => return Ok(()),
+                Ok(Some(found)) => {
+                    self.packets += 1;
+                    self.input.take(found.total);
+                }
+                Ok(None) => self.done = true,
+                Err(kind) => return Err(self.fault(kind)),
+            }
+        }
+        Ok(())
     }
 
     /// Returns a warning if other bytes follow the compressed data of the file and have been ignored; the
@@ -131,6 +157,11 @@ impl Reader {
             Format::Classic(classic) => classic.link,
             Format::Pcapng(pcapng) => pcapng.first.map_or(LinkType::Ethernet, |interface| interface.link),
         }
+    }
+
+    /// True if the file is in pcapng, where each interface has a link type of its own.
+    pub fn is_pcapng(&self) -> bool {
+        matches!(self.format, Format::Pcapng(_))
     }
 
     /// True if the time stamps of the file are finer than microseconds; in pcapng, those of its first
@@ -179,6 +210,15 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Format {
+    /// Finds the next record, and leaves it in the buffer.
+    #[inline]
+    fn find(&mut self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
+        match self {
+            Format::Classic(classic) => classic.find(input),
+            Format::Pcapng(pcapng) => pcapng.find(input),
+        }
+    }
+
     fn open(input: &mut Buffer) -> Result<Self, ErrorKind> {
         if let Some(classic) = Classic::open(input)? {
             return Ok(Format::Classic(classic));

@@ -7,6 +7,8 @@ use wire::LinkType;
 pub struct Record<'a> {
     /// The number of the packet in the file, counted from 1.
     pub number: u64,
+    /// The number of bytes before the record, in the file as it is without compression.
+    pub position: u64,
     /// The time stamp in nanoseconds since 1970-01-01 00:00 UTC. It is as in the file, so that it may be
     /// earlier than the time stamp of the packet before. 0 if the packet has no time stamp (simple packet
     /// blocks of pcapng).

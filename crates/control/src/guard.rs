@@ -8,8 +8,8 @@
 use std::fs;
 use std::net::IpAddr;
 
-use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::{HeaderMap, Uri};
 
 use crate::token::Token;
 
@@ -28,7 +28,9 @@ pub(crate) struct Guard {
 /// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The header `Host` is missing, or names another host.
+    /// There is no header `Host`, or more than one (RFC 9112, section 3.2).
+    Malformed,
+    /// The request is for another host, by its target or by the header `Host`.
     Host,
     /// A page of another origin has sent the request.
     Origin,
@@ -53,14 +55,18 @@ impl Guard {
         self.token.is_some()
     }
 
-    /// Checks the headers of any request.
+    /// Checks the target and the headers of any request. A host in the target counts in place of the header
+    /// `Host` (RFC 9112, section 3.2.2).
     ///
     /// # Errors
-    /// If the request is for another host, or comes from a page of another origin.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// If the request is malformed, is for another host, or comes from a page of another origin.
+    pub(crate) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let mut hosts = headers.get_all(HOST).iter();
-        let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refusal::Host) };
-        let host = host.to_str().map_err(|_| Refusal::Host)?;
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refusal::Malformed) };
+        let host = match target.authority() {
+            Some(authority) => authority.as_str(),
+            None => host.to_str().map_err(|_| Refusal::Host)?,
+        };
         let name = name_of(host).ok_or(Refusal::Host)?;
         let is_own = || self.names.iter().any(|own| own.eq_ignore_ascii_case(name));
         if name.parse::<IpAddr>().is_err() && !is_own() {
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn requests_of_other_sites_are_refused() {
         let guard = Guard::new(&["gw.example.org".into()], None);
-        let check = |given: &[(&str, &str)]| guard.check(&headers(given));
+        let check = |given: &[(&str, &str)]| guard.check(&Uri::from_static("/"), &headers(given));
         for host in [
             "localhost",
             "LOCALHOST:80",
@@ -155,8 +161,11 @@ mod tests {
         ] {
             assert_eq!(check(&[("host", host)]), Err(Refusal::Host), "{host}");
         }
-        assert_eq!(check(&[]), Err(Refusal::Host));
-        assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Refusal::Host));
+        assert_eq!(check(&[]), Err(Refusal::Malformed));
+        assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Refusal::Malformed));
+        let target = |target| guard.check(&Uri::from_static(target), &headers(&[("host", "localhost")]));
+        assert_eq!(target("http://evil.example/"), Err(Refusal::Host));
+        assert_eq!(target("http://localhost:9464/"), Ok(()));
         let local = ("host", "localhost:80");
         assert_eq!(check(&[local, ("origin", "http://localhost:80")]), Ok(()));
         for origin in

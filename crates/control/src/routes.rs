@@ -85,8 +85,9 @@ impl From<NoAnswer> for Answer {
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Answer {
         let (status, text) = match refusal {
+            Refusal::Malformed => (StatusCode::BAD_REQUEST, "a request needs one header Host"),
             Refusal::Host => {
-                (StatusCode::MISDIRECTED_REQUEST, "the header Host names another host; see --http-name")
+                (StatusCode::MISDIRECTED_REQUEST, "the request is for another host; see --http-name")
             }
             Refusal::Origin => (StatusCode::FORBIDDEN, "pages of other origins may not ask here"),
             Refusal::ReadOnly => (StatusCode::FORBIDDEN, "nothing can be written; see --http-write"),
@@ -115,7 +116,7 @@ impl Site {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let is_head = request.method() == Method::HEAD;
-        let answer = match self.guard.check(request.headers()) {
+        let answer = match self.guard.check(request.uri(), request.headers()) {
             Err(refusal) => refusal.into(),
             Ok(()) => self.route(request).await.unwrap_or_else(|answer| answer),
         };
@@ -242,12 +243,8 @@ impl Site {
     ) -> Result<Answer, Answer> {
         let snapshot = self.questions.snapshot().await?;
         let id = element.and_then(|name| snapshot.plan.graph.find(name));
-        let runs_script = id.is_some_and(|id| {
-            let class = snapshot.plan.classes[id];
-            (class.notes.runs_script || class.notes.manages_driver)
-                && class.each_handler().any(|info| info.name == handler)
-        });
-        // The graph's handler `worker` only reads, and has its parameter to say what.
+        let runs_script = engine::runs_script(&snapshot.plan, id, handler, param);
+        // A parameter of the graph's handlers says what they read.
         let needs_token = runs_script || (!param.is_empty() && element.is_some());
         if needs_token {
             self.guard.check_write(headers)?;

@@ -12,8 +12,8 @@
 //! With a push output, the element emits at most BURST packets per turn. Under the trace clock, the packets
 //! of a turn all have the same time stamp, and time advances with them. The output can also be a pull output.
 //!
-//! A reload continues at the same packet if FILENAME, SAMPLE and the arguments about START and END stay the
-//! same. Otherwise the file is read from its start.
+//! A reload continues at the same packet if FILENAME, FILEPOS, SAMPLE and the arguments about START and END
+//! stay the same. Otherwise the file is read from its start.
 //!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
@@ -35,7 +35,13 @@
 //! - `INTERVAL`: the length of time to read, from START, START_AFTER or the first packet on.
 //! - `END_CALL`: the write handler to call at the end.
 //! - `BURST`: the largest number of packets per turn.
-//! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.
+//! - `FILEPOS`: the position in the file from which packets are read, in bytes; packets before it are passed
+//!   over. 0 for the first packet. Positions in compressed files are those in the uncompressed data.
+//! - `FORCE_LEN`: the length of all packets in bytes, from 60 to 9000; of packets without a link header, 14
+//!   bytes less. 0 for the length on the wire, for captures that have only the first bytes of packets. -1
+//!   for the bytes in the capture. Packets become longer by zeros, or are cut. With a length from 60
+//!   to 9000, the total length and the checksum of IPv4 headers are adapted.
+//! - `MMAP`, `PRELOAD`: accepted for the sake of Click and FastClick, without effect.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
@@ -44,6 +50,11 @@
 //! - `encap`: the encapsulation of packets.
 //! - `filename`: the file.
 //! - `filesize`: the file's length in bytes, or `-`.
+//! - `filepos`: the position in the file, in bytes. Writing a position continues with the first packet at or
+//!   after it, also after the end of the file; `active` has to be set again if the element has become
+//!   inactive. Writing takes as long as reading up to the position. With TIMING, write `reset_timing`, too.
+//! - `packet_filepos`: the position at which the last packet that was emitted begins. Elements downstream
+//!   that read it for each packet, as AggregateIPFlows does for TRACEINFO, need `BURST 1`.
 //! - `sampling_prob`: the value of SAMPLE.
 //! - `extend_interval`: moves the end by a time, and continues to read.
 //! - `reset_counts`: sets the count to zero.
@@ -59,6 +70,7 @@
 
 use std::any::Any;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use capture::Reader;
@@ -69,8 +81,10 @@ use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Signal, StatePart,
     Timestamp, manual,
 };
-use packet::{Annotations, BATCH_CAPACITY};
-use wire::LinkType;
+use packet::{Annotations, BATCH_CAPACITY, MAX_PACKET};
+use wire::checksum::Delta;
+use wire::layers::Network;
+use wire::{FromBytes, Layers, LinkType, ethernet, ipv4};
 
 use crate::force_ip::{mark_ip, marking_ip};
 use crate::handover::is_handed_over;
@@ -80,7 +94,6 @@ use crate::{encapsulation, probability};
 /// The element class FromDump.
 pub static CLASS: Class = Class {
     name: "FromDump",
-    aliases: &["FromTcpdump"],
     ports: "0/1-2",
     processing: "a/ah",
     manual: manual!("from_dump.rs"),
@@ -107,12 +120,14 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
-    state: &[StatePart::kept("position", &["count", "active"])],
+    state: &[StatePart::kept("position", &["count", "active", "filepos", "packet_filepos"])],
     samples: &[
         "$CAPTURE",
         "$CAPTURE, true, ACCELERATION 1000, TIMING_FNT \"5000\"",
         "$CAPTURE, FORCE_IP true, STOP true -> 0/2",
         "$CAPTURE, SAMPLE 0.5",
+        "$CAPTURE, FORCE_LEN 0",
+        "$CAPTURE, FORCE_LEN 200",
     ],
     build: |args| {
         let filename: String = args.required("FILENAME");
@@ -138,6 +153,15 @@ pub static CLASS: Class = Class {
             }
         }
         let sample = probability(args);
+        let length = match args.value::<i64>("FORCE_LEN") {
+            -1 => Length::Captured,
+            0 => Length::OnWire,
+            length if LENGTHS.contains(&length) => Length::Fixed(length as usize),
+            _ => {
+                args.error("FORCE_LEN requires a valid frame size: 60 to 9000 bytes, 0 or -1");
+                Length::Captured
+            }
+        };
         let from_dump = FromDump {
             filename,
             pace: Pace::new(args.value("TIMING")).accelerated(percent),
@@ -145,13 +169,17 @@ pub static CLASS: Class = Class {
             active: args.value("ACTIVE"),
             sample,
             force_ip: args.value("FORCE_IP"),
+            length,
             window: Window { start, start_after, ends, fixed: None },
             end_text: end_call,
             end_call: None,
+            begin: args.value::<i64>("FILEPOS").max(0) as u64,
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
             reader: None,
             link: LinkType::Ethernet,
             next: None,
+            next_position: 0,
+            last_position: 0,
             waiting: false,
             ended: false,
             fault: None,
@@ -160,15 +188,57 @@ pub static CLASS: Class = Class {
             warned: false,
             count: 0,
         };
-        for name in ["FILEPOS", "PRELOAD", "FORCE_LEN"] {
-            args.value::<i64>(name);
-        }
+        args.value::<i64>("PRELOAD");
         args.value::<bool>("MMAP");
         args.finish()?;
         Ok(Box::new(from_dump))
     },
     ..Class::DEFAULT
 };
+
+/// The lengths in bytes that FORCE_LEN may give to packets, as in FastClick.
+const LENGTHS: RangeInclusive<i64> = 60..=9000;
+
+/// The length that packets get (FORCE_LEN).
+#[derive(Clone, Copy)]
+enum Length {
+    /// The number of bytes in the capture.
+    Captured,
+    /// The number of bytes on the wire.
+    OnWire,
+    /// This number of bytes, with the link header; of packets without one, the length of an Ethernet header
+    /// less.
+    Fixed(usize),
+}
+
+impl Length {
+    /// Gives a packet, which had `on_wire` bytes on the wire, its length. Returns the packet; `None`, with
+    /// the packet freed, if there is no room for a longer one.
+    fn apply(self, cx: &mut Cx<'_>, link: LinkType, on_wire: usize, mut packet: Packet) -> Option<Packet> {
+        static ZEROS: [u8; 4096] = [0; 4096];
+        let start = if link == LinkType::RawIp { 0 } else { ethernet::Header::LEN };
+        let wanted = match self {
+            Length::Captured => return Some(packet),
+            Length::OnWire => on_wire.min(MAX_PACKET),
+            Length::Fixed(length) => length - ethernet::Header::LEN + start,
+        };
+        packet.truncate(wanted);
+        while packet.len() < wanted {
+            let more = (wanted - packet.len()).min(ZEROS.len());
+            packet = cx.append(packet, &ZEROS[..more])?;
+        }
+        let layers = Layers::locate(packet.data(), link);
+        if let (Length::Fixed(_), Some(l3), Network::Ipv4) = (self, layers.l3, layers.network) {
+            let total = wanted.saturating_sub(l3).min(u16::MAX.into()) as u16;
+            if let Ok((header, _)) = ipv4::Header::mut_from_prefix(packet.data_mut().get_mut(l3..)?) {
+                let before = header.total_length.get();
+                header.checksum.set(Delta::u16(before, total).apply(header.checksum.get()));
+                header.total_length.set(total);
+            }
+        }
+        Some(packet)
+    }
+}
 
 /// The largest number of successive records that are skipped before the turn ends. Without the limit, a long
 /// gap before START would delay other elements.
@@ -181,14 +251,20 @@ struct FromDump {
     active: bool,
     sample: f64,
     force_ip: bool,
+    length: Length,
     window: Window,
     end_text: Option<String>,
     end_call: Option<Arc<Call>>,
+    /// The position from which packets are read (FILEPOS).
+    begin: u64,
     burst: Option<usize>,
     reader: Option<Reader>,
     link: LinkType,
     /// The next packet of the capture: it has been read, and has not been emitted.
     next: Option<Packet>,
+    /// The positions in the file at which the packet in `next` and the packet that was emitted last begin.
+    next_position: u64,
+    last_position: u64,
     /// True while a timer is set for the time at which the next packet is due.
     waiting: bool,
     /// True if the end of the file or of the time window (END, END_AFTER, INTERVAL) has been reached and has
@@ -205,8 +281,9 @@ struct FromDump {
     count: u64,
 }
 
-/// FILENAME, START and START_AFTER, the ends of the time window (END, END_AFTER and INTERVAL), and SAMPLE.
-type Settings = (String, [Option<Timestamp>; 2], [Option<Timestamp>; 3], f64);
+/// FILENAME, START and START_AFTER, the ends of the time window (END, END_AFTER and INTERVAL), SAMPLE, and
+/// FILEPOS.
+type Settings = (String, [Option<Timestamp>; 2], [Option<Timestamp>; 3], f64, u64);
 
 /// The state that an element passes to the element that replaces it: the position in the capture, and the
 /// settings that must be the same.
@@ -217,6 +294,8 @@ struct Position {
     next: Option<Packet>,
     window: Option<(Timestamp, Option<Timestamp>)>,
     pace: Pace,
+    /// `next_position` and `last_position`.
+    positions: (u64, u64),
     state: (bool, bool, u64),
     fault: Option<String>,
 }
@@ -268,7 +347,7 @@ impl FromDump {
     /// the other one.
     fn settings(&self) -> Settings {
         let Window { start, start_after, ends, .. } = self.window;
-        (self.filename.clone(), [start, start_after], ends, self.sample)
+        (self.filename.clone(), [start, start_after], ends, self.sample, self.begin)
     }
 
     fn open(&mut self) -> Result<(), String> {
@@ -276,9 +355,36 @@ impl FromDump {
             "-" => Reader::from_read(io::stdin(), "<stdin>"),
             path => Reader::open(path),
         };
-        let reader = reader.map_err(|error| error.to_string())?;
+        let mut reader = reader.map_err(|error| error.to_string())?;
+        if self.begin > 0 {
+            reader.skip_to(self.begin).map_err(|error| error.to_string())?;
+        }
         self.link = reader.link();
+        if self.force_ip && !self.link.is_known() && !reader.is_pcapng() {
+            return Err(format!("unknown {}; can't force IP packets", self.link));
+        }
         self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// Continues at a position of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read again, or not up to the position.
+    fn seek(&mut self, position: u64) -> Result<(), String> {
+        match &mut self.reader {
+            Some(reader) if reader.position() <= position && !self.ended => {
+                reader.skip_to(position).map_err(|error| error.to_string())?;
+            }
+            _ if self.filename == "-" => return Err("standard input cannot be read again".into()),
+            _ => {
+                let begin = std::mem::replace(&mut self.begin, position);
+                let opened = self.open();
+                self.begin = begin;
+                opened?;
+            }
+        }
+        self.ended = false;
         Ok(())
     }
 
@@ -315,11 +421,14 @@ impl FromDump {
             if over && self.end_call.is_none() {
                 return Ahead::End;
             }
-            if time < from || (self.sample < 1.0 && cx.random().f64() >= self.sample) {
+            if time < from || (self.sample < 1.0 && !cx.random().chance(self.sample)) {
                 continue;
             }
-            let (link, missing) = (record.link, record.wire_len - record.data.len() as u32);
-            let Some(mut packet) = cx.packet(record.data) else { continue };
+            let position = record.position;
+            let (link, on_wire) = (record.link, record.wire_len);
+            let Some(packet) = cx.packet(record.data) else { continue };
+            let Some(mut packet) = self.length.apply(cx, link, on_wire as usize, packet) else { continue };
+            let missing = on_wire.saturating_sub(packet.len() as u32);
             packet.set_time(time);
             packet.set_link(link.number());
             let base = if link == LinkType::RawIp { Base::Network } else { Base::Mac };
@@ -327,7 +436,7 @@ impl FromDump {
             if missing > 0 {
                 packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, missing);
             }
-            self.next = Some(packet);
+            (self.next, self.next_position) = (Some(packet), position);
             return if over { Ahead::End } else { Ahead::Ready };
         }
         Ahead::Skipped
@@ -392,6 +501,7 @@ impl FromDump {
                 break;
             }
             time = Some(packet.time());
+            self.last_position = self.next_position;
             let Some(packet) = self.prepare(cx, packet) else { continue };
             if let Err(packet) = batch.push(packet) {
                 self.next = Some(packet);
@@ -520,6 +630,7 @@ impl Element for FromDump {
             next: self.next.take(),
             window: self.window.fixed,
             pace,
+            positions: (self.next_position, self.last_position),
             state: (self.active || self.drained, self.ended, self.count),
             fault: self.fault.take(),
         }))
@@ -539,6 +650,7 @@ impl Element for FromDump {
         }
         (self.reader, self.link, self.window.fixed) = (old.reader, old.link, old.window);
         (self.active, self.ended, self.count) = old.state;
+        (self.next_position, self.last_position) = old.positions;
         (self.pace, self.fault) = (self.pace.go_on(old.pace), old.fault);
         Ok(())
     }
@@ -565,6 +677,24 @@ const HANDLERS: &[Handler<FromDump>] = &[
     Handler::get("filesize", |e| {
         std::fs::metadata(&e.filename).map_or("-".into(), |metadata| metadata.len().to_string())
     }),
+    Handler::data(
+        "filepos",
+        |e| match &e.reader {
+            // A packet that was read ahead is still to come.
+            Some(_) if e.next.is_some() => e.next_position.to_string(),
+            reader => reader.as_ref().map_or(e.begin, Reader::position).to_string(),
+        },
+        |e, cx, value| {
+            let position = value.trim().parse().map_err(|_| "argument must be file position")?;
+            e.seek(position)?;
+            if let Some(packet) = e.next.take() {
+                cx.drop(packet, DropReason::Stop);
+            }
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::get("packet_filepos", |e| e.last_position.to_string()),
     Handler::get("sampling_prob", |e| e.sample.clamp(0.0, 1.0).to_string()),
     Handler::set("extend_interval", |e, cx, value| {
         let by = parse_seconds(value).ok_or("'extend_interval' takes a time interval")?;

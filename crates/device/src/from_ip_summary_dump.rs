@@ -24,6 +24,10 @@
 //! - `CHECKSUM`: true to make packets with their whole length and right checksums.
 //! - `PROTO`: the protocol of packets whose line has none.
 //! - `MULTIPACKET`: true to make as many packets of a line as its `count` says.
+//! - `TIMESTAMP`: if false, all packets of a line have the time stamp of the line, and not times from its
+//!   first time stamp on.
+//! - `TIMES`: the number of times that the dump is read from its start; 0 for ever. Standard input is read
+//!   once.
 //! - `SAMPLE`: the probability with which a packet is made.
 //! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: the fields, until a line `!data` sets
 //!   them.
@@ -53,6 +57,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 
 use capture::summary::{BuiltPacket, Dump, Parsed, Parser};
 use element::args::{Bytes, Raw, parse_bool};
@@ -92,6 +97,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
         ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("MIGRATE", "bool", "false"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("TIMES", "unsigned", "1"),
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
@@ -100,10 +107,11 @@ pub static CLASS: Class = Class {
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
         "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",
         "DATA \"1.0.0.1 300 3\", FIELDS ip_src ip_len count, MULTIPACKET true, FLOWID 1.1.1.1 2 3.3.3.3 4 U",
+        "DATA \"1.0.0.1 300 3\", FIELDS ip_src ip_len count, MULTIPACKET true, TIMESTAMP false, TIMES 3",
     ],
     build: |args| {
         let filename = args.get::<String>("FILENAME");
-        let data = args.get::<Bytes>("DATA").map(|Bytes(data)| data);
+        let data = args.get::<Bytes>("DATA").map(|Bytes(data)| Arc::from(data));
         let sample = probability(args);
         let mut parser = Parser::new(args.value::<u8>("PROTO"), args.value("CHECKSUM"));
         let mut issues = Vec::new();
@@ -130,6 +138,9 @@ pub static CLASS: Class = Class {
             active: args.value("ACTIVE"),
             pace: Pace::new(args.value("TIMING")),
             multipacket: args.value("MULTIPACKET"),
+            is_timed: args.value("TIMESTAMP"),
+            times: args.value("TIMES"),
+            has_packets: false,
             sample,
             allow_nonexistent: args.value("ALLOW_NONEXISTENT"),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
@@ -162,11 +173,17 @@ const MOST_BYTES: usize = 1 << 20;
 
 struct FromIpSummaryDump {
     filename: String,
-    data: Option<Vec<u8>>,
+    data: Option<Arc<[u8]>>,
     stop: bool,
     active: bool,
     pace: Pace,
     multipacket: bool,
+    /// True if the packets of a line have times from its first time stamp on.
+    is_timed: bool,
+    /// The number of times that the dump is still read, with the present time; 0 for ever.
+    times: u32,
+    /// True if the dump has had a packet since it was opened.
+    has_packets: bool,
     sample: f64,
     allow_nonexistent: bool,
     burst: Option<usize>,
@@ -207,7 +224,8 @@ enum Next {
 
 impl FromIpSummaryDump {
     fn open(&mut self) -> Result<(), String> {
-        let raw: Box<dyn Read + Send> = match (self.data.take(), self.filename.as_str()) {
+        (self.binary, self.place, self.position, self.has_packets) = (false, 0, 0, false);
+        let raw: Box<dyn Read + Send> = match (self.data.clone(), self.filename.as_str()) {
             (Some(data), _) => Box::new(io::Cursor::new(data)),
             (None, "-") => Box::new(io::stdin()),
             (None, path) => match File::open(path) {
@@ -282,6 +300,7 @@ impl FromIpSummaryDump {
         }
         for _ in 0..MOST_SKIPPED {
             let parsed = match self.read_piece() {
+                Ok(false) if self.begin_again(cx) => continue,
                 Ok(false) => return Next::End,
                 Err(error) => {
                     self.dump = None;
@@ -309,12 +328,30 @@ impl FromIpSummaryDump {
                 Parsed::Nothing => {}
                 Parsed::Binary => (self.binary, self.place) = (true, 0),
                 Parsed::Packet => {
-                    self.copies = Copies::of(&mut self.record, self.multipacket);
+                    self.has_packets = true;
+                    self.copies = Copies::of(&mut self.record, self.multipacket, self.is_timed);
                     return Next::Ready;
                 }
             }
         }
         Next::Later
+    }
+
+    /// Opens the dump again at its end, if it is to be read several times. A dump without packets is not: its
+    /// repetition would never end. Returns true if the dump starts again.
+    #[cold]
+    fn begin_again(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.times == 1 || !self.has_packets || (self.filename == "-" && self.data.is_none()) {
+            return false;
+        }
+        self.times = self.times.saturating_sub(1);
+        self.pace.restart();
+        let opened = self.open();
+        if let Err(reason) = &opened {
+            cx.messages().message(format_args!("{reason}\n"));
+            self.fault = Some(reason.clone());
+        }
+        opened.is_ok()
     }
 
     #[cold]
@@ -326,7 +363,7 @@ impl FromIpSummaryDump {
     /// Makes the next packet of the record. Returns `None` if SAMPLE skips it or there is no memory for it.
     fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         self.copies.next(&mut self.record);
-        if self.sample < 1.0 && cx.random().f64() >= self.sample {
+        if self.sample < 1.0 && !cx.random().chance(self.sample) {
             return None;
         }
         let record = &self.record;
@@ -354,7 +391,8 @@ impl FromIpSummaryDump {
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
         let mut stamp = None;
-        while batch.len() < most && self.active && !self.ended {
+        let mut left_out = 0;
+        while batch.len() < most && left_out < MOST_SKIPPED && self.active && !self.ended {
             match self.read_record(cx) {
                 Next::Ready if !cx.has_room() => break,
                 Next::Ready => {}
@@ -380,6 +418,8 @@ impl FromIpSummaryDump {
             if let Some(packet) = self.make(cx) {
                 // The push does not fail, because `most` is at most the capacity of a batch.
                 let _ = batch.push(packet).map_err(|packet| cx.drop(packet, element::DropReason::NoBuffer));
+            } else {
+                left_out += 1;
             }
         }
         (batch, self.active && !self.ended)
@@ -405,11 +445,11 @@ impl FromIpSummaryDump {
 }
 
 impl Copies {
-    /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the record
-    /// describes. If the record describes several and has a first time stamp, their times are evenly spaced.
-    /// The record's time is then set to one interval before the first packet, because `next` adds an interval
-    /// for each packet.
-    fn of(record: &mut BuiltPacket, multipacket: bool) -> Copies {
+    /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the
+    /// record describes. If the record describes several and has a first time stamp (`is_timed`), their
+    /// times are evenly spaced: the record's time is set to one interval before the first packet, because
+    /// `next` adds an interval for each packet. Otherwise all have the record's time.
+    fn of(record: &mut BuiltPacket, multipacket: bool, is_timed: bool) -> Copies {
         let info = &mut record.info;
         if !multipacket || info.extra_packets == 0 {
             return Copies { left: 1, ..Copies::default() };
@@ -421,7 +461,7 @@ impl Copies {
         let last = u64::from(total).saturating_sub(u64::from(length) * u64::from(count - 1)).max(own.into());
         let end = info.time;
         let mut step = 0;
-        if info.first_time != 0 {
+        if info.first_time != 0 && is_timed {
             step = (info.time - info.first_time) / i64::from(count - 1);
             info.time = info.first_time - step;
         }

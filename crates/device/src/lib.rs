@@ -1,7 +1,8 @@
 //! Elements at the edge of the graph, by which packets enter and leave it: captures, summary dumps,
 //! sockets, and network interfaces by packet sockets, TUN and TAP, AF_XDP and DPDK. ControlSocket gives
-//! programs access to handlers.
+//! programs access to handlers, and ChatterSocket to messages.
 
+pub mod chatter_socket;
 pub mod control_socket;
 pub mod dpdk;
 pub mod encapsulation;
@@ -12,6 +13,7 @@ pub mod from_ip_summary_dump;
 mod handover;
 pub mod in_memory_nic;
 pub mod interface;
+pub mod kernel_filter;
 mod losses;
 mod pace;
 mod rss_key;
@@ -26,6 +28,7 @@ use element::Class;
 
 /// All element classes of this crate, in the order of their modules.
 pub static CLASSES: &[&Class] = &[
+    &chatter_socket::CLASS,
     &control_socket::CLASS,
     &dpdk::dpdk_info::CLASS,
     &dpdk::from_dpdk_device::CLASS,
@@ -39,6 +42,7 @@ pub static CLASSES: &[&Class] = &[
     &interface::kernel_tun::CLASS,
     &interface::to_device::CLASS,
     &interface::to_host::CLASS,
+    &kernel_filter::CLASS,
     &sockets::mcast_socket::CLASS,
     &sockets::socket::CLASS,
     &to_dump::CLASS,

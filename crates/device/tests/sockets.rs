@@ -1,7 +1,7 @@
-//! Tests of Socket and McastSocket, which exchange data with sockets of the standard library: on loopback
-//! addresses, and on Unix sockets in a temporary folder.
+//! Tests of Socket, McastSocket and ChatterSocket, which exchange data with sockets of the standard library:
+//! on loopback addresses, and on Unix sockets in a temporary folder.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
@@ -337,4 +337,93 @@ fn a_group_hears_others_but_not_itself() {
     assert_eq!(heard, b"hello");
     assert_eq!(outcome.values[0], Ok("1".into()), "one packet of another, none of its own");
     assert!(outcome.messages.contains("b:    5 | 68656c6c 6f"), "{}", outcome.messages);
+}
+
+/// Connects to a chatter socket, and reads its first line.
+fn listen_to(path: &Path) -> BufReader<UnixStream> {
+    let stream = eventually(|| UnixStream::connect(path).ok());
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let mut reader = BufReader::new(stream);
+    assert_eq!(line_of(&mut reader), "Click::ChatterSocket/1.0\r\n");
+    reader
+}
+
+fn line_of(reader: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn listeners_hear_the_messages_of_their_channel() {
+    let folder = tempfile::tempdir().unwrap();
+    let [chatter, other, packets] = ["chatter", "other", "packets"].map(|name| folder.path().join(name));
+    let config = format!(
+        "ChatterSocket(UNIX, {}); ChatterSocket(unix, FILENAME {}, CHANNEL other, GREETING false);
+         Socket(UNIX_DGRAM, {}) -> Print(got) -> CheckIPHeader(VERBOSE true) -> IPPrint(ip, CHANNEL other)
+            -> c :: Counter -> Discard",
+        chatter.display(),
+        other.display(),
+        packets.display()
+    );
+    let header: [u8; 20] = [69, 0, 0, 20, 0, 0, 0, 0, 9, 99, 174, 133, 1, 0, 0, 1, 2, 0, 0, 2];
+    let (outcome, ()) = beside(folder.path(), &config, || {
+        let mut early = listen_to(&chatter);
+        let mut quiet = BufReader::new(eventually(|| UnixStream::connect(&other).ok()));
+        quiet.get_ref().set_read_timeout(Some(LONG)).unwrap();
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(&header, &packets).unwrap();
+        assert!(line_of(&mut early).starts_with("got:   20 | 45000014 00000000"));
+        // A later listener hears only what comes later; what listeners say does not matter.
+        let mut late = listen_to(&chatter);
+        late.get_ref().write_all(b"hello\n").unwrap();
+        sender.send_to(b"bad", &packets).unwrap();
+        for reader in [&mut early, &mut late] {
+            assert_eq!(line_of(reader), "got:    3 | 626164\n");
+            assert!(line_of(reader).ends_with("tiny packet\n"));
+        }
+        drop(late);
+        sender.send_to(&header, &packets).unwrap();
+        assert!(line_of(&mut early).starts_with("got:   20"));
+        // The channel has only the packets that were printed to it.
+        for _ in 0..2 {
+            assert!(line_of(&mut quiet).starts_with("ip: "));
+        }
+    });
+    assert!(
+        outcome.messages.contains("got:   20") && !outcome.messages.contains("ip: "),
+        "{}",
+        outcome.messages
+    );
+    assert!(!chatter.exists() && !other.exists());
+}
+
+/// Packets print more text than is kept for listeners, while one of them does not read. The others hear all
+/// of it, and the slow listener is disconnected.
+#[test]
+fn a_slow_listener_is_disconnected_and_delays_nothing() {
+    const PACKETS: usize = 1500;
+    let folder = tempfile::tempdir().unwrap();
+    let [chatter, packets] = ["chatter", "packets"].map(|name| folder.path().join(name));
+    let config = format!(
+        "ChatterSocket(UNIX, {}); Socket(UNIX_DGRAM, {}) -> Print(got, MAXLENGTH 2000) -> c :: Counter -> Discard",
+        chatter.display(),
+        packets.display()
+    );
+    let (outcome, heard) = beside(folder.path(), &config, || {
+        let mut slow = listen_to(&chatter);
+        let mut quick = listen_to(&chatter);
+        let sender = UnixDatagram::unbound().unwrap();
+        let mut heard = 0;
+        for _ in 0..PACKETS {
+            sender.send_to(&[7; 1000], &packets).unwrap();
+            heard += usize::from(line_of(&mut quick).starts_with("got: 1000 |"));
+        }
+        // The end comes before the run ends, which waits for this function.
+        let mut rest = Vec::new();
+        slow.read_to_end(&mut rest).unwrap();
+        assert!(rest.len() < PACKETS * 2000, "{}", rest.len());
+        heard
+    });
+    assert_eq!((heard, &outcome.values[0]), (PACKETS, &Ok(PACKETS.to_string())));
 }

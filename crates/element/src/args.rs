@@ -22,7 +22,7 @@ use std::fmt;
 
 use lang::args::split_spaces;
 pub use lang::args::unquote;
-use lang::nearest;
+use lang::{Severity, nearest};
 
 pub use address::{Ipv4Prefix, Ipv6Prefix};
 pub use annotation::{AnnotationOffset, AnyAnnotation};
@@ -55,6 +55,8 @@ pub struct Complaint {
     pub argument: Option<usize>,
     /// True if Click's text has the word `warning` already.
     is_marked: bool,
+    /// True if nothing is wrong: the text is a message for the user.
+    is_note: bool,
 }
 
 impl Complaint {
@@ -93,6 +95,11 @@ impl Complaint {
         Complaint { clicks_words: Some(lines.join("\n")), is_marked: true, ..self }
     }
 
+    /// Returns the severity of a complaint that does not keep the graph from running.
+    pub fn severity(&self) -> Severity {
+        if self.is_note { Severity::Note } else { Severity::Warning }
+    }
+
     /// Returns the complaint with an empty text of Click, for arguments that Click accepts: `tidegate click`
     /// then prints nothing.
     #[must_use]
@@ -103,7 +110,7 @@ impl Complaint {
 
 impl From<String> for Complaint {
     fn from(text: String) -> Complaint {
-        Complaint { text, clicks_words: None, argument: None, is_marked: false }
+        Complaint { text, clicks_words: None, argument: None, is_marked: false, is_note: false }
     }
 }
 
@@ -234,6 +241,11 @@ impl<'a> Args<'a> {
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.warnings.push(complaint.as_warning());
+    }
+
+    /// Shows a message to the user, although nothing is wrong. It is about the whole element.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.warnings.push(Complaint { is_note: true, ..Complaint::from(text.into()) });
     }
 
     /// Reports a problem like [`warn`](Self::warn), about the argument with the index `argument` among all

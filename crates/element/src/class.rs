@@ -71,9 +71,36 @@ impl Class {
         build: |_| Err(Invalid),
     };
 
+    /// Returns the name of the class and its aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
     /// Returns the description of the argument `name`; `None` if the class has no such argument.
     pub fn arg(&self, name: &str) -> Option<&'static ArgInfo> {
         self.args.iter().find(|a| a.name == name)
+    }
+
+    /// Returns the arguments `config` of an element with the text `value` for the argument `name`. The text
+    /// takes the place of the argument's old text. If the argument was not given, it is added at the end with
+    /// its keyword.
+    pub fn with_argument(&self, config: &str, name: &str, value: &str) -> String {
+        let keyword = |text: &str| {
+            let (word, _) = text.split_once(char::is_whitespace)?;
+            self.arg(word).map(|info| info.name)
+        };
+        let mut texts: Vec<String> =
+            lang::args::split(config).into_iter().map(|arg| arg.text.trim().to_owned()).collect();
+        let by_place = |info: &&ArgInfo| matches!(info.kind, ArgKind::Required | ArgKind::Positional);
+        let place = self.args.iter().filter(by_place).position(|info| info.name == name);
+        let named = texts.iter().rposition(|text| keyword(text) == Some(name));
+        let mut placed = (0..texts.len()).filter(|&index| keyword(&texts[index]).is_none());
+        match (named, place.and_then(|place| placed.nth(place))) {
+            (Some(index), _) => texts[index] = format!("{name} {value}"),
+            (None, Some(index)) => texts[index] = value.to_owned(),
+            (None, None) => texts.push(format!("{name} {value}")),
+        }
+        texts.join(", ")
     }
 
     /// True if an element with these numbers of inputs and outputs is a bystander, such as a script or a
@@ -165,6 +192,8 @@ pub struct Notes {
     pub is_paired: bool,
     /// True if the element's arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,
+    /// True if reading a handler of the element reads the handler of another element that the reader names.
+    pub reads_handlers: bool,
     /// The condition under which the element has a task ([`Element::run`]).
     pub task: Task,
 }
@@ -198,6 +227,7 @@ impl Notes {
         is_outside: false,
         is_paired: false,
         runs_script: false,
+        reads_handlers: false,
         task: Task::Never,
     };
 
@@ -399,18 +429,37 @@ pub struct HandlerInfo {
     pub merge: Merge,
     /// The metric that the handler gives to a monitoring system; `None` for most handlers.
     pub metric: Option<Metric>,
+    /// The argument whose value a write replaces, so that the handler `config` shows what was written. `None`
+    /// for handlers that set something else, and for those for which Click shows the old arguments.
+    pub argument: Option<&'static str>,
+    /// True if the value is bytes rather than a text: no line end is added where values are printed.
+    pub is_raw: bool,
 }
 
 impl HandlerInfo {
     /// Describes a read handler; the value of one worker's copy of the element is shown ([`Merge::First`]).
     pub const fn read(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ, merge: Merge::First, metric: None }
+        HandlerInfo {
+            name,
+            access: Access::READ,
+            merge: Merge::First,
+            metric: None,
+            argument: None,
+            is_raw: false,
+        }
     }
 
     /// Describes a read handler with a parameter; the value of one worker's copy of the element is shown
     /// ([`Merge::First`]).
     pub const fn read_param(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First, metric: None }
+        HandlerInfo {
+            name,
+            access: Access::READ_PARAM,
+            merge: Merge::First,
+            metric: None,
+            argument: None,
+            is_raw: false,
+        }
     }
 
     /// Describes a read handler for a count; the values of several workers are added.
@@ -473,13 +522,27 @@ impl HandlerInfo {
 
     /// Describes a write handler.
     pub const fn write(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::WRITE, merge: Merge::First, metric: None }
+        HandlerInfo {
+            name,
+            access: Access::WRITE,
+            merge: Merge::First,
+            metric: None,
+            argument: None,
+            is_raw: false,
+        }
     }
 
     /// Describes a handler that can be read and written; the value of one worker's copy of the element is
     /// shown ([`Merge::First`]).
     pub const fn both(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First, metric: None }
+        HandlerInfo {
+            name,
+            access: Access::READ_WRITE,
+            merge: Merge::First,
+            metric: None,
+            argument: None,
+            is_raw: false,
+        }
     }
 }
 

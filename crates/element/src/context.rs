@@ -26,7 +26,9 @@ use packet::{Batch, DropReason, Packet, Pool, Timestamp};
 
 use crate::ElementId;
 use crate::args::{Scope, unquote};
+use crate::chatter::Chatter;
 use crate::facts::Facts;
+use crate::random::Random;
 use crate::rights::Rights;
 
 pub use accounts::Accounts;
@@ -143,6 +145,13 @@ pub enum Emitted {
     },
 }
 
+/// A watcher of the packets that elements drop.
+pub trait DropWatch: Send {
+    /// Looks at a packet that an element is about to drop for a reason, at the batch time `now`. Returns
+    /// false if the watcher wants no more packets.
+    fn dropped(&mut self, element: ElementId, packet: &Packet, reason: DropReason, now: Timestamp) -> bool;
+}
+
 /// The state of a worker that is used for every packet or batch.
 pub struct Core {
     /// The pool that provides the memory of the worker's packets.
@@ -162,7 +171,7 @@ pub struct Core {
     /// True under the trace clock: the time follows the time stamps of captures.
     pub follows_captures: bool,
     /// The random number generator of elements. Its seed is the seed of the run plus the worker's number.
-    pub random: fastrand::Rng,
+    pub random: Random,
     /// The seed of hashes whose keys come from packets. If runs are repeatable, it is the seed of the random
     /// number generator; otherwise it is secret.
     pub hash_seed: u64,
@@ -171,6 +180,10 @@ pub struct Core {
     /// The rights of the caller of the write handler that is being executed; between handlers, those of the
     /// configuration.
     pub rights: Rights,
+    /// The feeds of messages. All workers of a run have the same.
+    pub chatter: Arc<Chatter>,
+    /// The watcher of dropped packets, while a client captures them.
+    pub drop_watch: Option<Box<dyn DropWatch>>,
     /// The values that elements have given away by [`Cx::dispose`], because they may own much memory. The
     /// engine drops them.
     pub garbage: Vec<Box<dyn Any + Send>>,
@@ -229,7 +242,7 @@ impl Core {
     /// each element, and `seed` is the seed of random numbers and hashes.
     pub fn new(pool: Pool, outputs: Vec<u32>, facts: Facts, burst: usize, seed: u64) -> Core {
         let PerGraph { emitted, counters, outputs, facts } = PerGraph::new(outputs, facts);
-        let random = fastrand::Rng::with_seed(seed);
+        let random = Random::new(seed);
         Core {
             pool,
             now: Timestamp::ZERO,
@@ -243,6 +256,8 @@ impl Core {
             hash_seed: seed,
             is_repeatable: true,
             rights: Rights::default(),
+            chatter: Arc::default(),
+            drop_watch: None,
             garbage: Vec::new(),
             last_run: 0,
             series: 0,
@@ -274,10 +289,20 @@ impl Core {
     /// Drops all packets of a batch, and counts them as dropped by `element` for a reason.
     pub fn drop_batch(&mut self, element: ElementId, mut batch: Batch, reason: DropReason) {
         if !batch.is_empty() {
+            if self.drop_watch.is_some() {
+                batch.iter().for_each(|packet| self.show_drop(element, packet, reason));
+            }
             self.counters[element].drop(reason, batch.len() as u64);
             self.pool.free_all(&mut batch);
         }
         self.recycle(batch);
+    }
+
+    /// Shows a packet that is about to be dropped to the watcher of dropped packets.
+    #[cold]
+    fn show_drop(&mut self, element: ElementId, packet: &Packet, reason: DropReason) {
+        let now = self.now;
+        self.drop_watch.take_if(|watch| !watch.dropped(element, packet, reason, now));
     }
 }
 
@@ -359,6 +384,9 @@ impl Cx<'_> {
     /// Drops a packet, and counts it as dropped for a reason.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        if self.core.drop_watch.is_some() {
+            self.core.show_drop(self.id, &packet, reason);
+        }
         self.own().drop(reason, 1);
         self.core.pool.free(packet);
     }

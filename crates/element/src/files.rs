@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,12 +48,25 @@ impl FileScope {
     /// # Errors
     /// An error of the system, or an error that says that the file must not be written.
     pub fn create(&self, name: &str) -> io::Result<File> {
+        self.open(name, false)
+    }
+
+    /// Creates a file as [`create`](Self::create) does, but does not empty a file that exists.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create), or if there is something of this name.
+    pub fn create_new(&self, name: &str) -> io::Result<File> {
+        self.open(name, true)
+    }
+
+    fn open(&self, name: &str, is_new: bool) -> io::Result<File> {
         match self {
+            FileScope::Anywhere if is_new => File::create_new(name),
             FileScope::Anywhere => File::create(name),
             FileScope::Nowhere => Err(io::Error::other(
                 "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)",
             )),
-            FileScope::Below(folder) => folder.create(name),
+            FileScope::Below(folder) => folder.create(name, is_new),
         }
     }
 }
@@ -81,7 +94,7 @@ impl Folder {
         }
     }
 
-    fn create(&self, name: &str) -> io::Result<File> {
+    fn create(&self, name: &str, is_new: bool) -> io::Result<File> {
         let outside = || self.outside("written");
         let path = self.path_of(Path::new(name)).ok_or_else(outside)?;
         let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else { return Err(outside()) };
@@ -95,7 +108,13 @@ impl Folder {
         match fs::symlink_metadata(&path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => File::create(path),
+            _ if is_new => File::create_new(path),
+            // A link that has come meanwhile is not followed.
+            _ => {
+                let mut options = File::options();
+                options.write(true).create(true).truncate(true);
+                options.custom_flags(nix::libc::O_NOFOLLOW).open(path)
+            }
         }
     }
 

@@ -126,6 +126,18 @@ impl<E> Handler<E> {
         Handler { write: Write::Set(set), ..Handler::reads(HandlerInfo::both(name), Read::Get(get)) }
     }
 
+    /// A handler like [`data`](Self::data) whose value is the argument `argument` of the element: after a
+    /// write, the handler `config` shows the written text as this argument.
+    pub const fn argument(
+        name: &'static str,
+        argument: &'static str,
+        get: fn(&E) -> String,
+        set: Set<E>,
+    ) -> Handler<E> {
+        let data = Handler::data(name, get, set);
+        Handler { info: HandlerInfo { argument: Some(argument), ..data.info }, ..data }
+    }
+
     /// A read handler whose value `answer` returns. Unlike in [`get`](Self::get), the function may use the
     /// context, change the element, and fail.
     pub const fn read(name: &'static str, answer: Answer<E>) -> Handler<E> {
@@ -197,6 +209,12 @@ impl<E> Handler<E> {
     #[must_use]
     pub const fn only_if(self, exists: fn(&E) -> bool) -> Handler<E> {
         Handler { names: Names::OnlyIf(exists), ..self }
+    }
+
+    /// Returns the handler as one whose value is bytes rather than a text ([`HandlerInfo::is_raw`]).
+    #[must_use]
+    pub const fn raw(self) -> Handler<E> {
+        Handler { info: HandlerInfo { is_raw: true, ..self.info }, ..self }
     }
 
     /// Returns the handler as a metric for monitoring systems. Its value is one number, also after the values

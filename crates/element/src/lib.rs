@@ -11,6 +11,7 @@
 //! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts; [`setup`]: the
 //!   state that elements share while they are configured
 //! - [`background`]: threads for work beside the workers
+//! - [`chatter`]: the messages of a run, for elements that pass them on
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to; [`frame`]: the offset of the IP
@@ -26,9 +27,11 @@
 //! - [`tally`]: counts of packets that another element processed in place of this element
 //! - [`mod@manual`]: reading the doc block of an element's file
 
+mod absent;
 pub mod addresses;
 pub mod args;
 pub mod background;
+pub mod chatter;
 pub mod checksums;
 pub mod class;
 pub mod context;
@@ -47,6 +50,7 @@ pub mod names;
 pub mod obstacles;
 pub mod offload;
 pub mod ports;
+mod random;
 pub mod reload;
 mod rights;
 pub mod runs;
@@ -61,6 +65,7 @@ mod write_timer;
 
 use std::any::Any;
 
+pub use absent::Absent;
 pub use args::{Args, Complaint, Invalid};
 pub use class::{Access, ArgInfo, Class, ConfigurePhase, DefaultValue, HandlerInfo, Notes, Registry};
 pub use context::{
@@ -73,6 +78,7 @@ pub use handlers::Handler;
 pub use lang::Severity;
 pub use metrics::{Metric, MetricKind};
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
+pub use random::Random;
 pub use reload::{OnReload, StatePart};
 pub use rights::{CallOrigin, Rights};
 pub use sample::Sample;
@@ -208,6 +214,15 @@ pub trait Element: Send + Any {
     /// not be listed: the engine reads them itself.
     fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
+    }
+
+    /// Returns the current arguments in the form in which the handler `config` and the flat configuration
+    /// show them. An element of the same class that is made with them does the same. `None` if they are shown
+    /// as they were given at the start or written last.
+    ///
+    /// Classes whose handler `config` has a text of its own in Click implement it.
+    fn configuration(&self) -> Option<String> {
+        None
     }
 
     /// True if the run may end now. When the driver is about to stop, the engine asks the elements that

@@ -122,6 +122,13 @@ impl Names {
         }
     }
 
+    /// Returns the name in a text such as `eth0:eth`, which is a name and a kind of address, whether or not
+    /// the name is known.
+    pub fn name_in<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let (name, kind) = suffix(text);
+        (!kind.is_empty() && !name.is_empty()).then_some(name)
+    }
+
     /// Returns the Ethernet address that `text` means: `name`, `name:eth`, `name:ether` or
     /// `name:ethernet`.
     pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {

@@ -231,6 +231,8 @@ impl PacketFields {
 
 /// The headers of a packet.
 struct Located {
+    /// The type of the header with which the packet starts: raw IP if the link header was stripped.
+    link: LinkType,
     /// The offset of the Ethernet header, if the packet has one.
     ethernet: Option<usize>,
     /// The headers, with offsets that count from `start`.
@@ -245,23 +247,30 @@ impl Located {
         let inside = |base| packet.offset(base).and_then(|at| usize::try_from(at).ok());
         let is_ip = |at: usize| bytes.get(at).is_some_and(|byte| matches!(byte, 0x45..=0x4f | 0x60..=0x6f));
         let (mac, network) = (inside(Base::Mac), inside(Base::Network).filter(|&at| is_ip(at)));
-        let link = LinkType::from_number(packet.link());
         // The link header is there unless it was stripped.
         let is_stripped = mac.is_none() && packet.stripped() > 0 && is_ip(0);
         let (start, link) = match network {
             Some(0) => (0, LinkType::RawIp),
             None if is_stripped => (0, LinkType::RawIp),
-            _ => (mac.unwrap_or(0), link),
+            _ => (mac.unwrap_or(0), LinkType::from_number(packet.link())),
         };
         let layers = Layers::locate(bytes.get(start..).unwrap_or_default(), link);
         let ethernet = (link == LinkType::Ethernet).then_some(start);
         match network {
             Some(at) if layers.l3.map(|l3| start + l3) != Some(at) => {
-                Located { ethernet, layers: Layers::locate(&bytes[at..], LinkType::RawIp), start: at }
+                Located { link, ethernet, layers: Layers::locate(&bytes[at..], LinkType::RawIp), start: at }
             }
-            _ => Located { ethernet, layers, start },
+            _ => Located { link, ethernet, layers, start },
         }
     }
+}
+
+/// Returns the link type, as its number in capture files, of the header with which a packet starts. This is
+/// raw IP if the link header was stripped.
+pub fn link_number(packet: &Packet) -> u16 {
+    let mut bytes = [0; HEADERS];
+    let got = packet.read_at(0, &mut bytes);
+    Located::of(packet, &bytes[..got]).link.number()
 }
 
 /// A filter of packets by a pattern of IPFilter's language. It finds headers by itself, so that it works
@@ -288,7 +297,7 @@ impl PacketFilter {
         let mut bytes = [0; HEADERS];
         let got = packet.read_at(0, &mut bytes);
         let bytes = &bytes[..got];
-        let Located { ethernet, layers, start } = Located::of(packet, bytes);
+        let Located { ethernet, layers, start, .. } = Located::of(packet, bytes);
         let from = |at: Option<usize>| at.and_then(|at| bytes.get(at..)).unwrap_or_default();
         let in_frame = |at: Option<usize>| from(at.map(|at| start + at));
         let is_ip = matches!(layers.network, Network::Ipv4 | Network::Ipv6);

@@ -76,7 +76,7 @@ impl Plan {
         for id in order {
             let (result, notes) = self.build(id, &mut setup, &self.graph.elements[id].config);
             let told = |severity| move |complaint| (id, self.while_configuring(id, complaint, severity));
-            warnings.extend(notes.into_iter().map(told(Severity::Warning)));
+            warnings.extend(notes.into_iter().map(|note| told(note.severity())(note)));
             match result {
                 Ok(element) => built[id] = Some(element),
                 Err(errors) => problems.extend(errors.into_iter().map(told(Severity::Error))),

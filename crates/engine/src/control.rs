@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use element::ElementId;
 
+use crate::capturing::Captures;
 use crate::plan::Plan;
 use crate::recompose::{Recomposer, Recomposing};
 use crate::streams::Sink;
@@ -22,8 +23,12 @@ pub(crate) struct Control {
     pub(crate) sink: Box<dyn Sink>,
     /// The traces of packets, if packets can be traced in this run.
     pub(crate) traces: Option<Arc<Traces>>,
+    /// The captures of packets, if packets can be captured in this run.
+    pub(crate) captures: Option<Arc<Captures>>,
     /// True to report errors of the handler `config` in Click's words ([`crate::Options::clicks_words`]).
     pub(crate) clicks_words: bool,
+    /// True unless time is the machine's time.
+    pub(crate) is_simulated: bool,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,
     /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
@@ -77,7 +82,9 @@ impl Control {
             is_asked_to_stop: false,
             sink,
             traces: None,
+            captures: None,
             clicks_words: false,
+            is_simulated: false,
             text,
             depth: 0,
             predecessors: None,

@@ -101,9 +101,11 @@ impl Worker {
         end
     }
 
-    /// Runs at most `tasks` tasks and the timers that are due, for tests and benchmarks that drive a
-    /// worker themselves. Returns false if the driver was stopped or no task is scheduled.
+    /// Runs at most `tasks` tasks and the timers that are due, and answers a question of another thread. It
+    /// is for tests and benchmarks that drive a worker themselves. Returns false if the driver was stopped
+    /// or no task is scheduled.
     pub fn step(&mut self, tasks: usize) -> bool {
+        self.serve_inspector();
         self.run_tasks(tasks);
         self.run_timers(self.core.now);
         self.control.goes_on() && !self.wakeups.tasks.is_empty()

@@ -87,6 +87,7 @@ impl Generation {
         core.exchange(&mut self.hot);
         std::mem::swap(&mut control.sink, &mut self.control.sink);
         self.control.clicks_words = control.clicks_words;
+        self.control.is_simulated = control.is_simulated;
         let mut reloads = Reloads::busy(reloads);
         let Generation { graph, wakeups, control: own, exchange, .. } = &mut *self;
         let host = &mut WorkerHost {
@@ -115,6 +116,7 @@ impl Worker {
         std::mem::swap(&mut self.control, &mut other.control);
         std::mem::swap(&mut self.control.sink, &mut other.control.sink);
         std::mem::swap(&mut self.control.traces, &mut other.control.traces);
+        std::mem::swap(&mut self.control.captures, &mut other.control.captures);
         std::mem::swap(&mut self.exchange, &mut other.exchange);
         std::mem::swap(&mut self.captures, &mut other.captures);
         std::mem::swap(&mut self.manager, &mut other.manager);

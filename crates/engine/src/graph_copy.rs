@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::recompose::Declarations;
 use crate::stand_ins::{Elements, StandIns};
 use crate::tracing::{Tracer, Traces};
+use crate::watch::Watch;
 
 /// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use:
 /// for the time of the call it is taken out of `elements`.
@@ -24,8 +25,8 @@ pub(crate) struct GraphCopy {
     first_target: Box<[u32]>,
     /// The targets of all outputs, element by element: the input that each output is connected to.
     targets: Box<[Target]>,
-    /// Follows packets while packets are traced.
-    pub(crate) tracer: Option<Box<Tracer>>,
+    /// The watchers of packets, while packets are traced or captured.
+    pub(crate) watch: Option<Box<Watch>>,
     /// The plan of the graph, which all workers share.
     pub(crate) plan: Arc<Plan>,
     /// The workers that do the work of each element.
@@ -112,7 +113,7 @@ impl GraphCopy {
             configs: BTreeMap::new(),
             generation: 0,
             crossings: Vec::with_capacity(plan.len()),
-            tracer: None,
+            watch: None,
             plan,
         };
         (graph, PerGraph::new(outputs, facts))
@@ -120,7 +121,7 @@ impl GraphCopy {
 
     /// Begins to follow packets for `traces`.
     pub(crate) fn trace(&mut self, traces: &Arc<Traces>) {
-        self.tracer = Some(Box::new(Tracer::new(Arc::clone(traces))));
+        self.watch_mut().tracer = Some(Tracer::new(Arc::clone(traces)));
     }
 
     /// Returns the number of this worker.
@@ -187,19 +188,34 @@ impl GraphCopy {
         &self.configs
     }
 
-    /// Returns the current arguments of an element.
+    /// Returns the current arguments of an element as the handler `config` shows them. While the element is
+    /// being called, they are the arguments as given or written.
+    pub(crate) fn shown_config(&self, id: ElementId) -> String {
+        let own = self.elements[id].as_deref().and_then(|element| element.configuration());
+        own.unwrap_or_else(|| self.config(id).to_string())
+    }
+
+    /// Returns the current arguments of an element as they were given at the start or written last.
     pub(crate) fn config(&self, id: ElementId) -> &str {
         self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
     }
 
+    /// Records that a write of `value` to the handler `handler` of an element has succeeded. If the handler
+    /// sets an argument, the value becomes the text of this argument in the element's current arguments.
+    pub(crate) fn note_argument(&mut self, id: ElementId, handler: &str, value: &str) {
+        let class = self.plan.classes[id];
+        let info = class.each_handler().find(|info| info.name == handler);
+        if let Some(argument) = info.and_then(|info| info.argument) {
+            let config = class.with_argument(self.config(id), argument, value);
+            self.configs.insert(id, config);
+        }
+    }
+
     /// Returns the flat configuration, with the current arguments of its elements.
     pub(crate) fn flat(&self) -> String {
-        if self.configs.is_empty() {
-            return lang::flatten(&self.plan.graph);
-        }
         let mut graph = self.plan.graph.clone();
-        for (&id, config) in &self.configs {
-            graph.elements[id].config.clone_from(config);
+        for (id, element) in graph.elements.iter_mut().enumerate() {
+            element.config = self.shown_config(id);
         }
         lang::flatten(&graph)
     }

@@ -25,6 +25,7 @@ use crate::control::Control;
 use crate::exchange::Exchange;
 use crate::former::Former;
 use crate::graph_copy::GraphCopy;
+use crate::handlers;
 use crate::placement;
 use crate::reload::{Caller, Reloads};
 use crate::team::Team;
@@ -58,13 +59,13 @@ impl WorkerHost<'_> {
         id: ElementId,
         call: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        if self.graph.tracer.is_some() {
+        if self.graph.watch.is_some() {
             let call = |host: &mut Self, core: &mut Core, element: &mut dyn Element| {
                 let result = call(element, &mut Cx::new(core, host, id));
                 host.check_balance(core, id, element, 0);
                 (Other(result), 0)
             };
-            return self.call_traced(core, id, call).map(|Other(result)| result);
+            return self.call_watched(core, id, call).map(|Other(result)| result);
         }
         let mut element = self.graph.elements[id].take()?;
         let result = call(&mut *element, &mut Cx::new(core, self, id));
@@ -83,8 +84,8 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        if self.graph.tracer.is_some() {
-            return self.push_traced(core, id, input, batch);
+        if self.graph.watch.is_some() {
+            return self.push_watched(core, id, input, batch);
         }
         // The element is always in the list here. Only an element that is being called is not in it, and the
         // engine pushes into one element at a time.
@@ -123,8 +124,8 @@ impl Host for WorkerHost<'_> {
         else {
             return core.batch();
         };
-        if self.graph.tracer.is_some() {
-            return self.pull_traced(core, (from, output), (element, input), max);
+        if self.graph.watch.is_some() {
+            return self.pull_watched(core, (from, output), (element, input), max);
         }
         let Some(mut giver) = self.graph.elements[from].take() else { return core.batch() };
         let batch = giver.pull(&mut Cx::new(core, self, from), output, max);
@@ -283,6 +284,13 @@ impl Host for WorkerHost<'_> {
 
     fn cycles(&self) -> u64 {
         clock::cycles()
+    }
+
+    fn runs_script(&self, call: &Call) -> bool {
+        // The variables that a script exports are handlers of its own, and reading them runs nothing.
+        let is_variable = |id: ElementId| self.graph.own_handler(id, &call.handler).is_some();
+        handlers::runs_script(&self.graph.plan, call.element, &call.handler, &call.value)
+            && !call.element.is_some_and(is_variable)
     }
 
     fn has_handler(&self, call: &Call, write: bool) -> bool {

@@ -3,6 +3,7 @@
 //! ```text
 //!   another thread                     worker N, between two rounds of its loop
 //!   ──────────────                     ────────────────────────────────────────
+//!   Inspector::ask_sign(N, reply) ───▶ calls `reply`
 //!   Inspector::ask_part(N, reply) ───▶ makes its part of a snapshot, gives it to `reply`
 //!   Inspector::read, write ──────────▶ (worker 0) calls the handler, gives the result to `reply`
 //! ```
@@ -45,6 +46,7 @@ struct Seat {
 
 /// A question to a worker.
 pub(crate) enum Question {
+    Sign(Reply<()>),
     Part(Reply<SnapshotPart>),
     Call(HandlerCall, Reply<Result<String, String>>),
 }
@@ -103,6 +105,15 @@ impl Inspector {
     /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.seats.len()
+    }
+
+    /// Asks a worker for a sign that it goes on. As with [`ask_part`](Self::ask_part), the first worker is
+    /// asked last.
+    ///
+    /// # Errors
+    /// If too many questions wait for the worker, or the run has ended.
+    pub fn ask_sign(&self, worker: usize, reply: Reply<()>) -> Result<(), Refused> {
+        self.ask(worker, Question::Sign(reply))
     }
 
     /// Asks a worker for its part of a snapshot. The first worker wakes the others, so it is asked last.

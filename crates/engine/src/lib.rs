@@ -24,7 +24,7 @@
 //! | reading and writing handlers | `handlers`, `merge` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
 //! | composing programs again after a change | `recompose`, `worker_recomposing` |
-//! | following single packets | `tracing`, `traced_calls` |
+//! | following single packets, and capturing packets | `tracing`, `capturing`, `watched_calls` |
 //! | answering the questions of other threads | `inspect`, `snapshot`, `worker_inspect` |
 //! | saving state for a restart | `saving`, `worker_saving` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
@@ -38,6 +38,7 @@
 //! in hints for the user.
 #![allow(unsafe_code)]
 
+mod capturing;
 mod checksums;
 mod clock;
 mod configure;
@@ -75,9 +76,10 @@ mod stand_ins;
 mod streams;
 mod team;
 mod trace_time;
-mod traced_calls;
 mod tracing;
 mod wakeups;
+mod watch;
+mod watched_calls;
 mod worker;
 mod worker_inspect;
 mod worker_recomposing;
@@ -85,9 +87,11 @@ mod worker_report;
 mod worker_saving;
 mod workers;
 
+pub use capturing::{CaptureFile, CapturedPacket, Captures, MakeCapture};
 pub use clock::ClockKind;
 pub use configure::Configured;
 pub use control::End;
+pub use handlers::runs_script;
 pub use inspect::{HandlerCall, Inspector, Refused, Reply, SnapshotPart, WorkerState};
 pub use options::{Options, Rebuild, RebuildRequest, Rebuilt, Render, Requests, Tell};
 pub use placement::{ElementWorkers, Placement};
@@ -100,4 +104,4 @@ pub use snapshot::{MetricValue, Snapshot, SnapshotObject};
 pub use streams::{Sink, Stamp, StandardStreams};
 pub use tracing::{CaseTaken, StepOutcome, TraceOrder, TraceStep, Traces, trace_text};
 pub use worker::Worker;
-pub use workers::Workers;
+pub use workers::{ThreadWork, Workers};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use element::CallOrigin;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
+use crate::capturing::Captures;
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::inspect::Inspector;
@@ -65,6 +66,8 @@ pub struct Options {
     /// The traces of packets, for the handler `trace`. If packets are ordered before the run, they are traced
     /// from its start. Without it, the handler does not exist.
     pub traces: Option<Arc<Traces>>,
+    /// The captures of packets, for the handler `capture`. Without it, the handler does not exist.
+    pub captures: Option<Arc<Captures>>,
     /// The access of other threads, such as a server for metrics, to the workers.
     pub inspector: Option<Inspector>,
     /// The way by which workers give their state to the thread that saves it, if there is one.
@@ -98,6 +101,7 @@ impl Options {
             recomposer: self.recomposer.clone(),
             progress: Arc::clone(&self.progress),
             traces: self.traces.clone(),
+            captures: self.captures.clone(),
             inspector: self.inspector.clone(),
             saving: self.saving.clone(),
             saved: self.saved.clone(),
@@ -128,6 +132,7 @@ impl Default for Options {
             recomposer: None,
             progress: Arc::default(),
             traces: None,
+            captures: None,
             inspector: None,
             saving: None,
             saved: None,

@@ -481,6 +481,11 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
     inputs.into_iter().chain(ends(&plan.outputs[id], &plan.forward[id]))
 }
 
+/// True if several workers may do an element's work at the same time, as far as its own effects decide.
+pub(crate) fn runs_on_several(plan: &Plan, id: ElementId, effects: &Effects) -> bool {
+    !matches!(own_place(plan, id, effects, false).0, ElementWorkers::One(_))
+}
+
 /// Returns the workers that do an element's work, decided by its own effects alone, and the reason if it is a
 /// single worker.
 fn own_place(

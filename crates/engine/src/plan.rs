@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use element::class::Task;
 use element::ports::{self, Processing};
-use element::{Class, ElementId, Registry};
+use element::{Absent, Class, ElementId, Registry};
 use lang::{Connection, Diagnostic, Graph, Location, Sources, Span};
 
 use crate::problem::Problem;
@@ -14,6 +14,8 @@ use crate::problem::Problem;
 pub struct Plan {
     /// The graph as the configuration describes it.
     pub graph: Graph,
+    /// All classes that the program has, sorted by name.
+    pub known: Vec<&'static Class>,
     /// The class of each element, by element number.
     pub classes: Vec<&'static Class>,
     /// By element and input, the processing of the input: push or pull.
@@ -42,6 +44,7 @@ impl Plan {
     pub fn new(graph: Graph, registry: &Registry) -> Result<Plan, Vec<Problem>> {
         let classes = find_classes(&graph, registry)?;
         let mut plan = Plan {
+            known: registry.iter().collect(),
             inputs: Vec::with_capacity(classes.len()),
             outputs: Vec::with_capacity(classes.len()),
             forward: Vec::with_capacity(classes.len()),
@@ -546,9 +549,13 @@ fn find_classes(graph: &Graph, registry: &Registry) -> Result<Vec<&'static Class
     let mut problems: Vec<(ElementId, Problem)> = Vec::new();
     for (class, users) in unknown {
         let Some(&first) = users.first() else { continue };
-        let text = format!("unknown element class '{class}'");
+        let absent = Absent::find(class);
+        let text = absent.map(|absent| absent.error(class));
+        let text = text.unwrap_or_else(|| format!("unknown element class '{class}'"));
         let mut diagnostic = Diagnostic::error(graph.elements[first].span, text);
-        if let Some(close) = lang::nearest(class, names.iter().copied()) {
+        if let Some(absent) = absent {
+            diagnostic = diagnostic.with_hint(absent.advice);
+        } else if let Some(close) = lang::nearest(class, names.iter().copied()) {
             diagnostic = diagnostic.with_hint(format!("did you mean '{close}'?"));
         }
         if users.len() > 1 {

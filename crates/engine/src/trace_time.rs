@@ -224,7 +224,10 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 });
                 timers_in_a_row = 0;
             }
-            (None, Some(timer)) if goes_on => run_timer(crew, timer, |_, _| true),
+            // As under other clocks, the run does not go on for background timers alone.
+            (None, Some(timer)) if goes_on && crew.iter_mut().any(|w| w.wakeups.timers.keep_going()) => {
+                run_timer(crew, timer, |_, _| true);
+            }
             (None, Some(timer)) if tail => run_timer(crew, timer, |graph, id| {
                 // After the captures' end, elements that make packets by themselves stop. Timers run for
                 // elements with inputs, which may hold packets, and for driver scripts.

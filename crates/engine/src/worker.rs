@@ -135,7 +135,9 @@ impl Worker {
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
         let mut control = Control::new(sink, text);
         control.clicks_words = options.clicks_words;
+        control.is_simulated = options.clock != ClockKind::Real;
         control.traces = options.traces.clone();
+        control.captures = options.captures.clone();
         control.recomposer = options.recomposer.take();
         let reloads = Reloads::new(options.rebuild.take());
         let mut core = Core::new(
@@ -463,8 +465,8 @@ impl Worker {
     /// Returns true if a handler can be read, false if it can only be written, and `None` if it does not
     /// exist.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
-        let traces = self.control.traces.is_some();
-        handlers::access(&self.graph, &self.reloads, self.team.as_deref(), traces, element, handler)
+        let watchers = handlers::Watchers::of(&self.control);
+        handlers::access(&self.graph, &self.reloads, self.team.as_deref(), watchers, element, handler)
             .map(|access| access.read)
     }
 

@@ -31,13 +31,15 @@ impl Worker {
         let Some(question) = self.options.inspector.as_ref().and_then(|inspector| inspector.next(me)) else {
             return;
         };
+        // The other workers may sleep. Only this worker checks often enough if it is asked, so it wakes the
+        // others.
+        if let Some(team) = self.team.as_ref().filter(|_| me == 0 && !matches!(question, Question::Call(..)))
+        {
+            team.ring_all();
+        }
         match question {
+            Question::Sign(reply) => reply(()),
             Question::Part(reply) => {
-                // The other workers may sleep. Only this worker checks often enough if it is asked, so it
-                // wakes the others.
-                if let Some(team) = self.team.as_ref().filter(|_| me == 0) {
-                    team.ring_all();
-                }
                 let (core, mut host) = self.host();
                 let part = host.part(core);
                 self.settle();

@@ -9,7 +9,9 @@
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use element::chatter::Chatter;
 use element::{ElementId, background};
 use lang::Diagnostic;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -20,6 +22,7 @@ use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::control::End;
 use crate::handlers::WORKER;
+use crate::inspect::Inspector;
 use crate::merge::merge;
 use crate::options::Options;
 use crate::placement::{ElementWorkers, Placement};
@@ -30,6 +33,12 @@ use crate::streams::{Shared, Sink};
 use crate::team::Team;
 use crate::trace_time::{TurnTakers, run_trace};
 use crate::worker::{MOST_WORK, Worker};
+
+/// A function that is called on the threads of workers. Its error is a message for the user.
+pub type ThreadWork = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The longest time to wait for the answer of a worker.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// A configured graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
@@ -84,6 +93,8 @@ impl Workers {
             let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
             here.push(Box::new(worker.map_err(|error| of_all(error, count).to_string())?));
         }
+        let chatter: Arc<Chatter> = Arc::default();
+        here.iter_mut().for_each(|worker: &mut Box<Worker>| worker.core.chatter = Arc::clone(&chatter));
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         workers.connect();
         Ok(workers)
@@ -206,6 +217,28 @@ impl Workers {
              and the control group's pids.max allow"
         );
         Box::new(Problem::new(Diagnostic::error(span, text)))
+    }
+
+    /// Calls `work` on each thread that a worker has of its own, and waits for the results. The first worker
+    /// has the caller's thread, for which `work` is not called. `inspector` is the access to this run.
+    ///
+    /// # Errors
+    /// The first error of `work`; or that a worker does not answer.
+    pub fn on_threads(&self, inspector: &Inspector, work: &ThreadWork) -> Result<(), String> {
+        let Some(team) = self.team.as_ref().filter(|_| !self.threads.is_empty()) else { return Ok(()) };
+        let (results, done) = mpsc::channel();
+        for worker in 1..=self.threads.len() {
+            let (work, results) = (Arc::clone(work), results.clone());
+            let reply = Box::new(move |()| {
+                let _ = results.send(work());
+            });
+            inspector.ask_sign(worker, reply).map_err(|_| format!("worker {worker} has ended"))?;
+        }
+        // The workers may sleep.
+        team.ring_all();
+        self.threads.iter().try_for_each(|_| {
+            done.recv_timeout(ANSWER).unwrap_or_else(|_| Err("a worker does not answer".into()))
+        })
     }
 
     /// Ends the threads, takes their workers back into `here`, and lifts the pinning of the caller's

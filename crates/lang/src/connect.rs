@@ -166,7 +166,8 @@ mod tests {
 
     fn run(from: &[End<'_>], many: bool, to: &[End<'_>]) -> (Vec<Pair>, Option<String>) {
         let (mut links, span) = (Vec::new(), Span::default());
-        let errors = connect(from, to, &Arrow { many, span }, span, MAX_CONNECTIONS, &mut links);
+        let errors =
+            connect(from, to, &Arrow { many, is_context: false, span }, span, MAX_CONNECTIONS, &mut links);
         let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
         let messages = Some(messages.join("; ")).filter(|text| !text.is_empty());
         (links.iter().map(|link| (link.from, link.to)).collect(), messages)

@@ -21,6 +21,8 @@ pub(crate) enum TokenKind {
     Arrow,
     /// `=>`, an arrow that connects many ports pair by pair.
     DoubleArrow,
+    /// `~>`, `~NAME>` or `~/NAME>`, FastClick's arrow that begins or ends a context.
+    ContextArrow,
     /// `::`, between a name and a class.
     Colons,
     /// `||`, between the alternatives of a compound element.
@@ -91,6 +93,10 @@ impl<'a> Lexer<'a> {
             },
             Some(_) if rest.starts_with("->") => (TokenKind::Arrow, 2),
             Some(_) if rest.starts_with("=>") => (TokenKind::DoubleArrow, 2),
+            Some('~') => match context_arrow_length(rest.as_bytes()) {
+                0 => (TokenKind::Char('~'), 1),
+                length => (TokenKind::ContextArrow, length),
+            },
             Some(_) if rest.starts_with("::") => (TokenKind::Colons, 2),
             Some(_) if rest.starts_with("||") => (TokenKind::Bars, 2),
             Some(_) if rest.starts_with("...") => (TokenKind::Ellipsis, 3),
@@ -221,8 +227,9 @@ impl<'a> Lexer<'a> {
             }
             Err(_) => report_once(
                 findings,
-                Diagnostic::error(span, "unknown preprocessor directive")
-                    .with_hint("lines that start with '#' have the form: # LINE \"FILE\""),
+                Diagnostic::error(span, "unknown preprocessor directive").with_hint(
+                    "comments begin with //; lines that start with '#' have the form: # LINE \"FILE\"",
+                ),
             ),
         }
     }
@@ -236,6 +243,15 @@ fn unescaped(name: &str) -> String {
         out.extend(if c == '\\' { rest.next() } else { Some(c) });
     }
     out
+}
+
+/// Returns the length of the context arrow with which `text` starts; 0 if there is none.
+fn context_arrow_length(text: &[u8]) -> usize {
+    let Some(rest) = text.strip_prefix(b"~") else { return 0 };
+    let (slash, rest) = rest.strip_prefix(b"/").map_or((0, rest), |rest| (1, rest));
+    let name = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let is_arrow = rest.get(name) == Some(&b'>') && (slash == 0 || name > 0);
+    if is_arrow { slash + name + 2 } else { 0 }
 }
 
 /// True if a character may be in an identifier: ASCII letters, digits, `_` and `@`. An identifier may also

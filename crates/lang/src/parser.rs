@@ -410,9 +410,16 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             return None;
         }
         let mut chain = Chain { lists: vec![self.list()?], arrows: Vec::new() };
-        while let TokenKind::Arrow | TokenKind::DoubleArrow = self.token.kind {
-            let many = self.token.kind == TokenKind::DoubleArrow;
-            chain.arrows.push(Arrow { many, span: self.advance().span });
+        while let TokenKind::Arrow | TokenKind::DoubleArrow | TokenKind::ContextArrow = self.token.kind {
+            let Token { kind, span, .. } = self.advance();
+            let (many, is_context) = (kind == TokenKind::DoubleArrow, kind == TokenKind::ContextArrow);
+            chain.arrows.push(Arrow { many, is_context, span });
+            if let Some(class) = class_of_context(self.text_of(span)) {
+                let node = Node::Implied { class };
+                let elements = vec![ElementSyntax { left: None, node, right: None, span }];
+                chain.lists.push(ElementList { elements, span, next: self.token.span });
+                chain.arrows.push(Arrow { many: false, is_context: false, span });
+            }
             match self.list() {
                 Some(list) => chain.lists.push(list),
                 None => {
@@ -643,6 +650,16 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             TokenKind::Identifier if self.keyword().is_none() => self.peek() == TokenKind::Variable,
             _ => false,
         }
+    }
+}
+
+/// Returns the class of the element that an arrow with the name of a protocol stands for: `IPIn` for `~ip>`,
+/// `IPOut` for `~/ip>`. Returns `None` for other arrows.
+fn class_of_context(arrow: &str) -> Option<String> {
+    let name = arrow.strip_prefix('~')?.strip_suffix('>')?;
+    match name.strip_prefix('/') {
+        Some(name) => Some(format!("{}Out", name.to_uppercase())),
+        None => (!name.is_empty()).then(|| format!("{}In", name.to_uppercase())),
     }
 }
 

@@ -88,6 +88,8 @@ struct Scope<'s> {
     /// For each open compound element or group, the slots that the names `input` and `output` mean there,
     /// the innermost last.
     pseudo: Vec<(SlotId, SlotId)>,
+    /// The outputs, as slots with ports, from which an arrow to the elements of a context leads.
+    contexts: HashSet<(SlotId, usize)>,
 }
 
 impl<'s> Resolver<'s, '_> {
@@ -120,6 +122,7 @@ impl<'s> Resolver<'s, '_> {
             undeclared: HashSet::new(),
             anonymous: Vec::new(),
             pseudo: Vec::new(),
+            contexts: HashSet::new(),
         };
         collect_declared(self.sources, body, &mut scope.declared);
         self.later.push(later::collect(self.sources, body));
@@ -353,6 +356,12 @@ impl<'s> Resolver<'s, '_> {
             return id;
         }
         self.check_identifier(span);
+        self.global_class(scope, name, span)
+    }
+
+    /// Returns the id of the class `name` outside of the configuration, as [`named_class`](Self::named_class)
+    /// does. `span` is the place for errors.
+    fn global_class(&mut self, scope: &Scope<'s>, name: &str, span: Span) -> ClassId {
         // As in Click, an unknown class is reported at its first use only.
         if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
             let text = format!("unknown element class '{name}'");

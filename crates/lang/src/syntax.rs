@@ -35,8 +35,10 @@ pub(crate) struct Chain {
 
 #[derive(Debug)]
 pub(crate) struct Arrow {
-    /// True for `=>`, which connects many ports pair by pair; false for `->`.
+    /// True for `=>`, which connects many ports pair by pair; false for other arrows.
     pub(crate) many: bool,
+    /// True for the arrow to the elements of a context, such as `~>`.
+    pub(crate) is_context: bool,
     pub(crate) span: Span,
 }
 
@@ -77,6 +79,8 @@ pub(crate) enum Node {
     Name { name: Span, config: Option<Span> },
     /// `name :: class(config)`, or a compound element without a name, `{ ... }(config)`.
     Declaration { name: Option<Span>, class: ClassSyntax, config: Option<Span> },
+    /// An anonymous element of a class that the text does not name, but an arrow such as `~ip>` does.
+    Implied { class: String },
     /// A group: `( statements )`.
     Group(Body),
 }

@@ -9,6 +9,9 @@ const MILLISECOND: i64 = 1_000_000;
 /// The number of epochs per second if an epoch is a millisecond long.
 pub(crate) const FREQUENCY: u64 = 1_000;
 
+/// The number of epochs in a row without events after which the average is zero, as in Click.
+const FORGOTTEN: i64 = 100;
+
 /// An exponentially weighted moving average of events (packets or bytes) per epoch of `EPOCH` nanoseconds,
 /// with `SCALE` fractional bits. `SCALE` is as small as in Click, because handlers show the rounding. The
 /// weight of a new epoch is 1 / 2^`STABILITY`.
@@ -54,13 +57,14 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         let before = std::mem::replace(&mut self.epoch, epoch);
         let events = std::mem::take(&mut self.pending);
         self.update(events);
-        for _ in 1..epoch - before {
-            let last = self.average;
+        let idle = epoch - before - 1;
+        if idle >= FORGOTTEN {
+            // Because of rounding, the average would not reach zero.
+            self.average = 0;
+            return;
+        }
+        for _ in 0..idle {
             self.update(0);
-            if self.average == last {
-                // Because of rounding, further epochs without events do not change the average.
-                break;
-            }
         }
     }
 
@@ -121,7 +125,10 @@ mod tests {
         let shown: f64 = rate.show(Timestamp(500 * MILLISECOND), 0).parse().unwrap();
         assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
         rate.add(0, Timestamp(2000 * MILLISECOND));
-        // The average does not reach zero, because rounding stops it at less than a sixtieth of an event.
-        assert!((0..16).contains(&rate.average()));
+        assert_eq!(rate.average(), 0);
+        // Where events come again and again, rounding leaves a remainder.
+        rate.add(1_000, Timestamp(2001 * MILLISECOND));
+        rate.add(0, Timestamp(2099 * MILLISECOND));
+        assert!((1..1000).contains(&rate.average()));
     }
 }

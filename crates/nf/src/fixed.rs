@@ -16,6 +16,16 @@ pub(crate) fn show(value: u64, bits: u32) -> String {
     digits.next().unwrap_or_else(|| exact.to_string())
 }
 
+/// Returns a number with at most twelve significant digits, as C++ programs show numbers by default.
+pub(crate) fn twelve_digits(value: f64) -> String {
+    format!("{value:.11e}").parse::<f64>().unwrap_or(value).to_string()
+}
+
+/// Returns a quotient with at most twelve significant digits; 0 if the divisor is 0.
+pub(crate) fn quotient(dividend: u64, divisor: u64) -> String {
+    if divisor == 0 { "0".into() } else { twelve_digits(dividend as f64 / divisor as f64) }
+}
+
 /// Returns a bandwidth in bytes per second as text: a number of kbps, Mbps or Gbps, or, from 2^29 bytes per
 /// second on, of MBps.
 pub(crate) fn show_bandwidth(bytes: u64) -> String {

@@ -10,6 +10,7 @@ pub mod basic;
 mod boards;
 mod checking;
 pub mod contents;
+pub mod context;
 mod editing;
 pub mod encap;
 pub mod ethernet;
@@ -20,6 +21,7 @@ mod hashing;
 pub mod icmp;
 pub mod information;
 pub mod ip;
+pub mod ipsec;
 pub mod latency;
 mod memory;
 pub mod meter;
@@ -41,12 +43,15 @@ mod stripping;
 pub mod switch;
 pub mod thread;
 mod trigger;
+pub mod tunnel;
 
 use element::Class;
 
 /// All classes of this crate; the program adds them to its registry of elements.
 pub static CLASSES: &[&Class] = &[
+    &aggregate::aggregate_ip_addr_pair::CLASS,
     &aggregate::aggregate_counter::CLASS,
+    &aggregate::aggregate_counter_vector::CLASS,
     &aggregate::aggregate_filter::CLASS,
     &aggregate::aggregate_first::CLASS,
     &aggregate::aggregate_ip::CLASS,
@@ -55,6 +60,7 @@ pub static CLASSES: &[&Class] = &[
     &aggregate::aggregate_length::CLASS,
     &aggregate::aggregate_packet_counter::CLASS,
     &aggregate::aggregate_paint::CLASS,
+    &annotation::paint2::CLASS,
     &annotation::adjust_timestamp::CLASS,
     &annotation::check_paint::CLASS,
     &annotation::drop_broadcasts::CLASS,
@@ -76,10 +82,12 @@ pub static CLASSES: &[&Class] = &[
     &arp::arp_querier::CLASS,
     &arp::arp_responder::CLASS,
     &arp::arp_table::CLASS,
+    &balance::flow_ip_manager::CLASS,
     &balance::flow_ip_load_balancer::CLASS,
     &balance::flow_ip_load_balancer_reverse::CLASS,
     &balance::flow_l2_load_balancer::CLASS,
     &balance::flow_switch::CLASS,
+    &basic::multi_counter::CLASS,
     &basic::align::CLASS,
     &basic::average_counter::CLASS,
     &basic::check_length::CLASS,
@@ -93,22 +101,34 @@ pub static CLASSES: &[&Class] = &[
     &basic::pull_tee::CLASS,
     &basic::push_null::CLASS,
     &basic::search::CLASS,
+    &basic::string_matcher::CLASS,
     &basic::strip::CLASS,
     &basic::tee::CLASS,
     &basic::unstrip::CLASS,
     &basic::unstrip_anno::CLASS,
     &basic::work_package::CLASS,
+    &contents::store_timestamp::CLASS,
+    &contents::truncate_fcs::CLASS,
+    &contents::store_anno::CLASS,
     &contents::clipboard::CLASS,
     &contents::move_data::CLASS,
     &contents::pad::CLASS,
     &contents::resize::CLASS,
     &contents::store_data::CLASS,
     &contents::truncate::CLASS,
+    &context::ctx_dispatcher::CLASS,
+    &context::ctx_manager::CLASS,
+    &context::ip_in::CLASS,
+    &context::ip_out::CLASS,
+    &encap::dynamic_udp_ip_encap::CLASS,
+    &encap::udp_ip6_encap::CLASS,
     &encap::icmp_ip_encap::CLASS,
     &encap::icmp_ping_encap::CLASS,
     &encap::ip6_encap::CLASS,
     &encap::ip_encap::CLASS,
     &encap::udp_ip_encap::CLASS,
+    &ethernet::get_ether_address::CLASS,
+    &ethernet::set_ether_address::CLASS,
     &ethernet::check_arp_header::CLASS,
     &ethernet::check_crc32::CLASS,
     &ethernet::classifier::CLASS,
@@ -116,6 +136,7 @@ pub static CLASSES: &[&Class] = &[
     &ethernet::ether_encap::CLASS,
     &ethernet::ether_mirror::CLASS,
     &ethernet::ether_rewrite::CLASS,
+    &ethernet::ether_span_tree::CLASS,
     &ethernet::ether_switch::CLASS,
     &ethernet::host_ether_filter::CLASS,
     &ethernet::listen_ether_switch::CLASS,
@@ -131,6 +152,10 @@ pub static CLASSES: &[&Class] = &[
     &icmp::icmp_error::CLASS,
     &icmp::icmp_ping_responder::CLASS,
     &icmp::icmp_ping_source::CLASS,
+    &information::tsc_clock::CLASS,
+    &information::jiffie_clock::CLASS,
+    &information::devirtualize_info::CLASS,
+    &information::clicky_info::CLASS,
     &information::address_info::CLASS,
     &information::alignment_info::CLASS,
     &information::annotation_info::CLASS,
@@ -139,6 +164,8 @@ pub static CLASSES: &[&Class] = &[
     &information::port_info::CLASS,
     &information::quit_watcher::CLASS,
     &information::static_thread_sched::CLASS,
+    &ip::erase_ip_payload::CLASS,
+    &ip::truncate_ip_payload::CLASS,
     &ip::check_icmp_header::CLASS,
     &ip::check_ip6_header::CLASS,
     &ip::check_ip_header2::CLASS,
@@ -146,6 +173,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_ip_header::CLASS,
     &ip::check_tcp_header::CLASS,
     &ip::check_udp_header::CLASS,
+    &ip::clamp_mss::CLASS,
     &ip::dec_ip6_hlim::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::filter::ip_classifier::CLASS,
@@ -164,6 +192,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::lookup::lookup_ip6_route::CLASS,
     &ip::lookup::lookup_ip_route_mp::CLASS,
     &ip::lookup::radix_ip_lookup::CLASS,
+    &ip::lookup::radix_ipsec_lookup::CLASS,
     &ip::lookup::range_ip_lookup::CLASS,
     &ip::lookup::static_ip_lookup::CLASS,
     &ip::mark_ip6_header::CLASS,
@@ -188,6 +217,13 @@ pub static CLASSES: &[&Class] = &[
     &ip::strip_transport_header::CLASS,
     &ip::unstrip_ip_header::CLASS,
     &ip::unstrip_transport_header::CLASS,
+    &ipsec::ipsec_aes::CLASS,
+    &ipsec::ipsec_auth_hmac_sha1::CLASS,
+    &ipsec::ipsec_auth_sha1::CLASS,
+    &ipsec::ipsec_des::CLASS,
+    &ipsec::ipsec_encap::CLASS,
+    &ipsec::ipsec_esp_encap::CLASS,
+    &ipsec::ipsec_esp_unencap::CLASS,
     &latency::check_number_packet::CLASS,
     &latency::number_packet::CLASS,
     &latency::record_timestamp::CLASS,
@@ -199,6 +235,11 @@ pub static CLASSES: &[&Class] = &[
     &meter::handler_aggregate::CLASS,
     &meter::set_cycle_count::CLASS,
     &meter::timestamp_accum::CLASS,
+    &nat::thread_ip_mapper::CLASS,
+    &nat::flow_ip_nat::CLASS,
+    &nat::flow_ip_nat_reverse::CLASS,
+    &nat::flow_napt_load_balancer::CLASS,
+    &nat::flow_napt_load_balancer_reverse::CLASS,
     &nat::ftp_port_mapper::CLASS,
     &nat::icmp_ping_rewriter::CLASS,
     &nat::icmp_rewriter::CLASS,
@@ -216,7 +257,9 @@ pub static CLASSES: &[&Class] = &[
     &printers::arp_print::CLASS,
     &printers::ip6_print::CLASS,
     &printers::ip_print::CLASS,
+    &rate::adaptive_red::CLASS,
     &rate::bandwidth_meter::CLASS,
+    &rate::block::CLASS,
     &rate::bandwidth_rated_splitter::CLASS,
     &rate::bandwidth_rated_unqueue::CLASS,
     &rate::bandwidth_shaper::CLASS,
@@ -236,6 +279,7 @@ pub static CLASSES: &[&Class] = &[
     &rate::timed_sink::CLASS,
     &rate::timed_unqueue::CLASS,
     &rate::tr_tcm::CLASS,
+    &schedule::round_robin_unqueue::CLASS,
     &schedule::drr_sched::CLASS,
     &schedule::prio_sched::CLASS,
     &schedule::pull_switch::CLASS,
@@ -247,6 +291,7 @@ pub static CLASSES: &[&Class] = &[
     &schedule::time_sorted_sched::CLASS,
     &script::CLASS,
     &script::driver_manager::CLASS,
+    &script::progress_bar::CLASS,
     &source::fast_tcp_flows::CLASS,
     &source::fast_udp_flows::CLASS,
     &source::fast_udp_source::CLASS,
@@ -267,6 +312,9 @@ pub static CLASSES: &[&Class] = &[
     &storage::thread_safe_queue::CLASS,
     &storage::unqueue::CLASS,
     &storage::unqueue2::CLASS,
+    &switch::exact_paint_switch::CLASS,
+    &switch::input_switch::CLASS,
+    &switch::bypass::CLASS,
     &switch::hash_switch::CLASS,
     &switch::hub::CLASS,
     &switch::paint_rr::CLASS,
@@ -286,4 +334,9 @@ pub static CLASSES: &[&Class] = &[
     &thread::schedule_info::CLASS,
     &thread::spinlock_acquire::CLASS,
     &thread::spinlock_info::CLASS,
+    &tunnel::check_gre_header::CLASS,
+    &tunnel::gre_encap::CLASS,
+    &tunnel::gtp_decap::CLASS,
+    &tunnel::gtp_encap::CLASS,
+    &tunnel::strip_gre_header::CLASS,
 ];

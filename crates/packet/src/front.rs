@@ -7,6 +7,10 @@ use crate::packet::Packet;
 use crate::pool::Pool;
 use crate::slot::{NO_OFFSET, SLOT_STRIDE};
 
+/// The number of bytes that are copied where the front is no longer: the headers of nearly all packets. A
+/// copy of a fixed length is a few instructions.
+const USUAL: usize = 64;
+
 impl Pool {
     /// Makes a packet from the first `length` bytes of another packet, or fewer if its first slot has
     /// fewer. Metadata and, if elements use them, annotations are copied. The data starts at the same
@@ -32,10 +36,16 @@ impl Pool {
         let length = length.min(from.values.head.into());
         let first = usize::from(from.values.own.min(from.values.start));
         let count = usize::from(from.values.start) + length - first;
-        // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
+        // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles. If more
+        // than `count` bytes are copied, they lie inside the slots, too; what follows the data of a packet in
+        // its slot is meaningless.
         unsafe {
             let (from, to) = (from.base.as_ptr().add(first), copy.meta().base.as_ptr().add(first));
-            ptr::copy_nonoverlapping(from, to, count);
+            if count <= USUAL && first <= SLOT_STRIDE - USUAL {
+                ptr::copy_nonoverlapping(from.cast::<[u8; USUAL]>(), to.cast(), 1);
+            } else {
+                ptr::copy_nonoverlapping(from, to, count);
+            }
         }
         let meta = copy.meta_mut();
         meta.copy_values(from);
@@ -72,31 +82,40 @@ impl Pool {
             return Err([front, rest]);
         };
         let (start, first_of_front) = (first + stripped, usize::from(from.values.start) - stripped);
-        // SAFETY: the range read lies in the stripped bytes and the data of `front`, as was checked. The
-        // range written ends at `behind`, inside the slot of `rest`, which belongs to another packet and is
-        // thus a different slot.
+        let (end_of_front, count) = (first_of_front + stripped + taken, taken + stripped);
+        // More bytes than needed are only copied where they overwrite none that are part of `rest`.
+        let is_short = count <= USUAL && usize::from(rest.meta().values.own) >= first;
+        // SAFETY: the range read ends with the taken bytes of `front`, and begins inside its slot, as was
+        // checked. The range written ends at `behind` and begins inside the slot of `rest`, which belongs
+        // to another packet and is thus a different slot.
         unsafe {
-            let (from, to) = (from.base.as_ptr().add(first_of_front), rest.meta().base.as_ptr().add(first));
-            ptr::copy_nonoverlapping(from, to, taken + stripped);
+            let (from, to) = (from.base.as_ptr(), rest.meta().base.as_ptr());
+            if is_short && behind.min(end_of_front) >= USUAL {
+                let (from, to) = (from.add(end_of_front - USUAL), to.add(behind - USUAL));
+                ptr::copy_nonoverlapping(from.cast::<[u8; USUAL]>(), to.cast(), 1);
+            } else {
+                ptr::copy_nonoverlapping(from.add(first_of_front), to.add(first), count);
+            }
         }
+        let meta = rest.meta_mut();
+        let mut values = from.values;
         // Header offsets keep their distance from the packet's first byte; an offset that would lie outside
         // the slot is unset.
-        let moved = |mark: u16| match (usize::from(mark) + start).checked_sub(from.values.start.into()) {
-            Some(place) if mark != NO_OFFSET && place <= SLOT_STRIDE => place as u16,
-            _ => NO_OFFSET,
-        };
-        let meta = rest.meta_mut();
-        let values = &mut meta.values;
-        values.head = values.head + taken as u16 - left_out as u16;
+        if start != usize::from(values.start) {
+            let moved = |mark: u16| match (usize::from(mark) + start).checked_sub(values.start.into()) {
+                Some(place) if mark != NO_OFFSET && place <= SLOT_STRIDE => place as u16,
+                _ => NO_OFFSET,
+            };
+            (values.mac, values.network, values.transport) =
+                (moved(values.mac), moved(values.network), moved(values.transport));
+        }
         values.start = start as u16;
-        values.own = values.own.min(first as u16);
-        (values.mac, values.network, values.transport) =
-            (moved(from.values.mac), moved(from.values.network), moved(from.values.transport));
-        (values.time, values.flow, values.link, values.port, values.kind) =
-            (from.values.time, from.values.flow, from.values.link, from.values.port, from.values.kind);
+        values.head = meta.values.head + taken as u16 - left_out as u16;
+        values.own = meta.values.own.min(first as u16);
         // A run number is valid only within one turn of the driver, and the two packets may come from
         // different turns. So the joined packet has no run.
         values.run = 0;
+        meta.values = values;
         meta.length = meta.length + taken as u32 - left_out as u32;
         meta.next_free = from.next_free;
         if self.uses_annotations() || cfg!(debug_assertions) {

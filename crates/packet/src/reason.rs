@@ -144,6 +144,15 @@ reasons! {
     /// The packet is marked as a slice, but the token that names its parked payload is missing, incomplete or
     /// of another engine.
     NoToken = "no token",
+    /// The packet has no security association of IPsec: no route has marked it with one, or no association
+    /// has the packet's security parameter index.
+    NoAssociation = "no security association",
+    /// The digest of the packet is wrong, or the packet is too short to have one.
+    BadAuthentication = "wrong digest",
+    /// The padding of the packet is not what its protocol prescribes, or longer than the packet.
+    BadPadding = "bad padding",
+    /// The sequence number of the packet has come before, or is too old to know that.
+    Replayed = "replayed",
     /// The packet contains a slice inside of another packet (a tunnel), in a form to which the payload
     /// cannot be joined.
     TokenInside = "token inside of another packet",

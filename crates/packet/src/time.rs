@@ -49,6 +49,13 @@ impl Timestamp {
         }
     }
 
+    /// Formats the time stamp with nine digits after the point, also where fewer digits say the same.
+    pub fn with_nanoseconds(self) -> String {
+        let magnitude = self.0.unsigned_abs();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        format!("{sign}{}.{:09}", magnitude / 1_000_000_000, magnitude % 1_000_000_000)
+    }
+
     /// True if the time stamp is not zero.
     pub const fn is_set(self) -> bool {
         self.0 != 0
@@ -93,6 +100,7 @@ mod tests {
         assert_eq!(Timestamp(-1).parts(), (-1, 999_999_999));
         assert_eq!(Timestamp(-1).to_string(), "-0.000000001");
         assert_eq!(Timestamp(1_500_000_000).to_string(), "1.500000");
+        assert_eq!(Timestamp(-1_500_000_000).with_nanoseconds(), "-1.500000000");
         assert_eq!(Timestamp::MAX + Timestamp(1), Timestamp::MAX);
     }
 }

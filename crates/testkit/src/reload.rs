@@ -26,6 +26,10 @@ const OF_ENGINE: &[&str] = &[
     "scheduled",
     "tickets",
     "home_thread",
+    "passing_threads",
+    "spawning_threads",
+    "mt_safe",
+    "is_fullpush",
     "signal",
 ];
 

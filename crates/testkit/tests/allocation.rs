@@ -59,6 +59,24 @@ fn new_flows_do_not_allocate() {
     }
 }
 
+#[test]
+fn tunnels_do_not_allocate() {
+    let text = "s :: FastUDPFlows(0, 5000, 60, 0:1:2:3:4:5, 10.0.0.1, 6:7:8:9:a:b, 10.0.0.2, 10, 3)
+            -> MarkIPHeader(14) -> Strip(14) -> GetIPAddress(16)
+            -> rt :: RadixIPsecLookup(10.9.0.9 0, 0/0 10.9.0.9 1 7 0123456789abcdef fedcba9876543210 1 32);
+        rt[1] -> IPsecESPEncap -> IPsecAuthHMACSHA1(0) -> IPsecAES(1) -> IPsecEncap(50) -> rt;
+        rt[0] -> StripIPHeader -> IPsecAES(0) -> IPsecAuthHMACSHA1(1) -> IPsecESPUnencap -> c :: Counter
+            -> Discard";
+    let mut worker = worker(text, TestRun::default()).unwrap();
+    let [source, end] = ["s", "c"].map(|name| worker.plan().graph.find(name).unwrap());
+    let made = |worker: &engine::Worker| worker.core().counters[source].made;
+    while made(&worker) < 1000 && worker.step(1) {}
+    let info = allocation_counter::measure(|| while made(&worker) < 4000 && worker.step(1) {});
+    assert_eq!(info.count_total, 0);
+    assert_eq!(worker.core().counters[end].arrived, made(&worker));
+    let _ = worker.finish();
+}
+
 /// True for elements that make text from packets, which may allocate: the tests' collector of messages
 /// grows with each line, scripts are interpreted, and checksum elements report bad packets, as in Click.
 fn is_exempt(config: &str, class: &str) -> bool {

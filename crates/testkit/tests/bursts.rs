@@ -88,6 +88,7 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
             "NotifierQueue",
             "Queue",
             "QuickNoteQueue",
+            "AdaptiveRED",
             "RED",
             "SimpleQueue",
             "ThreadSafeQueue",
@@ -101,7 +102,7 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
     (&["AverageBatchCounter", "BatchStats"], "the element measures batches"),
     (&["CycleCountAccum", "SetCycleCount"], "the element measures the processor's time"),
     (&["Counter", "TimeFilter"], "the run is stopped after the batch in which a count or a time is reached"),
-    (&["ControlSocket"], "the system chooses the port"),
+    (&["ChatterSocket", "ControlSocket"], "the system chooses the port"),
     (&["IP6NDSolicitor"], "the answer to a solicitation comes after the batch"),
     (&["Juggler", "SFMaker"], AFTER),
 ];

@@ -201,7 +201,7 @@ impl<'a> Dissected<'a> {
     /// True if packets of this link type can be dissected. Packets of other link types are counted, but
     /// belong to no flow.
     pub fn link_is_known(link: LinkType) -> bool {
-        !matches!(link, LinkType::Other(_))
+        link.is_known()
     }
 }
 

@@ -8,8 +8,8 @@
 use zerocopy::FromBytes;
 
 use crate::{
-    Error, FiveTuple, Layer, LinkType, U16, U32, ether_type, ethernet, icmp, icmpv6, ip_protocol, ipv4, ipv6,
-    tcp, udp, vlan,
+    Error, FiveTuple, Layer, LinkType, U16, U32, capture_links, ether_type, ethernet, icmp, icmpv6,
+    ip_protocol, ipv4, ipv6, tcp, udp, vlan,
 };
 
 /// The largest number of VLAN tags that are read in one frame; a frame with more has a fault.
@@ -21,7 +21,7 @@ pub const MAX_MPLS_LABELS: usize = 16;
 /// the frame or from the IP header. Link headers of all kinds, an IPv6 header,
 /// [`ipv6::MAX_EXTENSION_BYTES`] and a TCP header up to its flags take no more. So the first `FLOW_HEADERS`
 /// bytes give the same five-tuple as the whole packet.
-pub const FLOW_HEADERS: u16 = 512;
+pub const FLOW_HEADERS: u16 = 640;
 
 /// The headers of a frame. Offsets are in bytes from the start of the frame, and are at most its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,12 +177,28 @@ impl Layers {
             // The address family in the first 4 bytes is ignored: its value for IPv6 differs between
             // systems. The IP version says which protocol follows.
             LinkType::Null | LinkType::Loop => return self.bare_ip(frame, 4).map(Some),
-            LinkType::Other(_) => return Ok(None),
+            LinkType::Other(number) => return self.captured(frame, number),
         };
         if frame.len() < length {
             return Err(Error::Truncated { layer: Layer::Link, need: length, have: frame.len() });
         }
         let ether_type = prefix::<U16>(frame, ether_type, Layer::Link)?.get();
+        self.after_link(frame, length, ether_type)
+    }
+
+    /// Reads a header of a link type that occurs in captures only.
+    #[inline(never)]
+    fn captured(&mut self, frame: &[u8], number: u16) -> Result<Option<usize>, Error> {
+        let Some(read) = capture_links::reader(number) else { return Ok(None) };
+        match read(&capture_links::Bytes(frame))? {
+            Some((length, ether_type)) => self.after_link(frame, length, ether_type),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what follows a link header of `length` bytes, whose EtherType is `ether_type`.
+    #[inline]
+    fn after_link(&mut self, frame: &[u8], length: usize, ether_type: u16) -> Result<Option<usize>, Error> {
         let (offset, ether_type) = if vlan::is_tag(ether_type) {
             self.tags(frame, length, ether_type)?
         } else {

@@ -32,6 +32,7 @@
 //! `parse` also checks the length fields of the header (IHL, total length, data offset) and returns options
 //! and payload as slices.
 
+mod capture_links;
 mod error;
 mod options;
 

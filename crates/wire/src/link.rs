@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::capture_links;
+
 /// The kind of header with which a frame starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
@@ -19,7 +21,8 @@ pub enum LinkType {
     LinuxCooked,
     /// Linux cooked capture, version 2: a header of 20 bytes in place of the link header.
     LinuxCookedV2,
-    /// Any other link type, by its number in capture files.
+    /// Any other link type, by its number in capture files. Headers of some of them can be read:
+    /// [`is_known`](Self::is_known).
     Other(u16),
 }
 
@@ -36,6 +39,14 @@ impl LinkType {
             113 => LinkType::LinuxCooked,
             276 => LinkType::LinuxCookedV2,
             other => LinkType::Other(other),
+        }
+    }
+
+    /// True if [`Layers`](crate::Layers) can find what follows a header of this type.
+    pub fn is_known(self) -> bool {
+        match self {
+            LinkType::Other(number) => capture_links::reader(number).is_some(),
+            _ => true,
         }
     }
 

@@ -48,10 +48,22 @@ pub(super) enum Broken {
     Panic(String),
 }
 
-/// Handlers that are not compared. They show the position of an element in the configuration, the state of
-/// the machine, or the mean size of batches, which may differ with programs. Other handlers that depend on
-/// batches, such as the smoothed rates of Counter, are left out in [`run`].
-const OTHERS: [&str; 7] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread", "mean_batch"];
+/// Handlers that are not compared. They show the position of an element in the configuration, the threads of
+/// packets, the state of the machine, or the mean size of batches, which may differ with programs. Other
+/// handlers that depend on batches, such as the smoothed rates of Counter, are left out in [`run`].
+const OTHERS: [&str; 11] = [
+    "name",
+    "ports",
+    "signal",
+    "handlers",
+    "scheduled",
+    "home_thread",
+    "passing_threads",
+    "spawning_threads",
+    "mt_safe",
+    "is_fullpush",
+    "mean_batch",
+];
 
 /// Runs packets through a configuration with at most `burst` packets in a burst. `make` returns its graph
 /// for the exchange with the given number.

@@ -247,7 +247,7 @@ impl PathSelector {
     fn choose(&mut self, cx: &mut Cx<'_>) -> usize {
         let outputs = self.sorted.len();
         match self.choice {
-            Choice::Random => cx.random().usize(..outputs),
+            Choice::Random => cx.random().between(0, outputs as u32 - 1) as usize,
             Choice::RoundRobin => {
                 let output = self.next;
                 self.next = (output + 1) % outputs;

@@ -164,7 +164,7 @@ impl RandomPath {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        let chosen = self.path_of(cx.random().u64(..self.total));
+        let chosen = self.path_of(cx.random().u64() % self.total);
         let path = &mut self.paths[chosen];
         if path.waiting >= self.capacity || !self.delay_queue.has_memory_for_another() {
             self.drops += 1;

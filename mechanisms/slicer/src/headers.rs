@@ -13,7 +13,7 @@
 //! difference between the sender's checksum and the checksum that was written, so that a wrong checksum is
 //! as wrong afterwards.
 
-use wire::checksum::{Delta, PseudoHeader, Sum, fill_tcp, fill_udp};
+use wire::checksum::{Delta, PseudoHeader, Sum};
 use wire::tcp::flags;
 use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 
@@ -84,6 +84,41 @@ impl Headers {
     /// if the headers contradict each other, claim more than `length` bytes or do not end in `data`.
     #[inline]
     pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
+        Headers::find_common(data, l3, length).or_else(|| Headers::find_any(data, l3, length))
+    }
+
+    /// Finds the headers as [`find`](Self::find) does, if they have the most common form: IPv4 without
+    /// options, in `data` up to 40 bytes after the start of the IP header. `None` for all other packets.
+    #[inline(always)]
+    fn find_common(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
+        /// The bits of the IPv4 header's field for fragments that are set in a fragment, and the TCP flags
+        /// that are refused.
+        const FRAGMENT: u16 = 0x3fff;
+        const REFUSED: u8 = flags::SYN | flags::RST | flags::URG;
+        let ip: &[u8; 40] = data.get(l3..)?.first_chunk()?;
+        let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+        if ip[0] != 0x45 || word(6) & FRAGMENT != 0 {
+            return None;
+        }
+        let total = usize::from(word(2));
+        let (is_tcp, header) = match ip[9] {
+            ip_protocol::TCP if ip[33] & REFUSED == 0 => (true, usize::from(ip[32] >> 4).max(5) * 4),
+            ip_protocol::UDP if usize::from(word(24)) + 20 == total => (false, udp::Header::LEN),
+            _ => return None,
+        };
+        let (payload, end) = (l3 + 20 + header, l3 + total);
+        (payload <= end && end <= length && payload <= data.len()).then_some(Headers {
+            l3: l3 as u16,
+            l4: (l3 + 20) as u16,
+            payload: payload as u16,
+            end: end as u32,
+            is_ipv6: false,
+            is_tcp,
+        })
+    }
+
+    #[inline(never)]
+    fn find_any(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
         let ip = data.get(l3..)?;
         let (protocol, header, total) = match ip.first()? >> 4 {
             4 => {
@@ -175,7 +210,7 @@ impl Headers {
     pub fn clear_mark(data: &mut [u8], l3: usize) {
         let is_ipv6 = data.get(l3).is_some_and(|byte| byte >> 4 == 6);
         let headers = Headers { l3: l3 as u16, l4: 0, payload: 0, end: 0, is_ipv6, is_tcp: false };
-        headers.network(data, 0, Some(0));
+        headers.network(data, 0, Some(0), None);
     }
 
     /// Returns the headers of the packet without its first `n` bytes, which come before the IP header.
@@ -211,23 +246,23 @@ impl Headers {
         more: Option<Sum>,
     ) -> Original {
         let dscp = mark.then(|| self.dscp(data));
-        let old = self.network(data, less, mark.then_some(MARKER));
-        let header_checksum = [old, self.header_checksum(data)];
-        let pseudo = self.pseudo(data);
+        // The segment is summed before fields are written: a load that covers a narrower store has to wait.
+        let sum = Sum::new().bytes(data.get(self.l4.into()..).unwrap_or_default());
+        let header_checksum = self.network(data, less, mark.then_some(MARKER), None);
+        let pseudo = self.pseudo(data, (self.end as i32 - less) as usize);
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
         let shift = if self.is_tcp && is_tail { less } else { 0 };
-        self.transport(segment, less, shift);
+        let [before, after] = self.transport(segment, less, shift);
         let old = self.checksum(segment);
         // A datagram that was sent without a checksum stays without one.
-        if self.is_tcp || old != 0 {
-            match more {
-                Some(more) => self.fill(&pseudo, segment, (self.end as i32 - less) as usize, more),
-                None if self.is_tcp => drop(fill_tcp(&pseudo, segment)),
-                None => drop(fill_udp(&pseudo, segment)),
-            }
-        }
-        let checksum = [old, self.checksum(segment)];
-        Original { less, shift, dscp, is_unfinished: false, header_checksum, checksum }
+        let written = if self.is_tcp || old != 0 {
+            // What the fields had is subtracted: the complement of a word is its negative.
+            let sum = pseudo.word(!old).word32(!before).word32(after).followed_by(sum);
+            self.put_checksum(segment, more.map_or(sum, |more| sum.followed_by(more)))
+        } else {
+            0
+        };
+        Original { less, shift, dscp, is_unfinished: false, header_checksum, checksum: [old, written] }
     }
 
     /// True if the datagram was sent without a checksum and a network function has filled one in. That
@@ -246,11 +281,7 @@ impl Headers {
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
         let dscp = original.dscp.filter(|_| is_marked);
-        let came = self.network(data, -original.less, dscp);
-        if !self.is_ipv6 && came == original.header_checksum[1] {
-            let checksum = original.header_checksum[0].to_be_bytes();
-            put(data.get_mut(self.l3.into()..).unwrap_or_default(), 10, checksum);
-        }
+        self.network(data, -original.less, dscp, Some(original.header_checksum));
         if let Some(payload) = payload {
             self.fill_in(data, original, payload);
             return original.dscp.is_none() || is_marked;
@@ -275,83 +306,83 @@ impl Headers {
     /// an incomplete one. `payload` is the checksum of the whole payload.
     #[cold]
     fn fill_in(&self, data: &mut [u8], original: &Original, payload: Sum) {
-        let pseudo = self.pseudo(data);
+        let pseudo = self.pseudo(data, (self.end as i32 + original.less) as usize);
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
         self.transport(segment, -original.less, -original.shift);
         let header = segment.get_mut(..usize::from(self.payload - self.l4)).unwrap_or_default();
-        self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
+        put(header, self.checksum_offset(), [0; 2]);
+        let sum = pseudo.bytes(header).followed_by(payload);
+        self.put_checksum(header, sum);
     }
 
     /// Writes the sum of the pseudo-header into the checksum field of a packet that is `more` bytes longer
     /// than these headers say. A device has to complete the checksum.
     pub fn start_checksum(&self, data: &mut [u8], more: i32) {
-        let length = (self.end as i32 + more) as usize - usize::from(self.l4);
-        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
-        let sum = self.pseudo(data).sum(protocol, length).folded();
+        let sum = self.pseudo(data, (self.end as i32 + more) as usize).folded();
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
         put(segment, self.checksum_offset(), sum.to_be_bytes());
     }
 
-    /// Writes the checksum of a TCP segment or UDP datagram. `segment` is its first part, `more` the
-    /// checksum of its other bytes, and `end` the offset of its end in the packet.
-    #[cold]
-    fn fill(&self, pseudo: &PseudoHeader, segment: &mut [u8], end: usize, more: Sum) {
-        put(segment, self.checksum_offset(), [0; 2]);
-        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
-        let sum = pseudo.sum(protocol, end - usize::from(self.l4)).bytes(segment).followed_by(more);
-        let checksum = match sum.checksum() {
-            0 if !self.is_tcp => 0xffff,
-            checksum => checksum,
-        };
+    /// Writes the checksum of TCP or UDP, given the sum of everything that it covers, and returns it.
+    #[inline]
+    fn put_checksum(&self, segment: &mut [u8], sum: Sum) -> u16 {
+        let checksum = if self.is_tcp { sum.checksum() } else { sum.udp_checksum() };
         put(segment, self.checksum_offset(), checksum.to_be_bytes());
+        checksum
     }
 
-    /// Makes the IP packet `less` bytes shorter in its header and sets the DSCP, if given. Returns the IPv4
-    /// header checksum before the change; 0 for IPv6.
+    /// Makes the IP packet `less` bytes shorter in its header and sets the DSCP, if given. The checksum of an
+    /// IPv4 header is corrected. If `reverted` is given, this reverts a change of the checksum from its first
+    /// value to its second: the first value is written if the checksum still is the second. Returns the
+    /// checksum before and after; 0 for IPv6.
     #[inline]
-    fn network(&self, data: &mut [u8], less: i32, dscp: Option<u8>) -> u16 {
+    fn network(&self, data: &mut [u8], less: i32, dscp: Option<u8>, reverted: Option<[u16; 2]>) -> [u16; 2] {
         let ip = data.get_mut(self.l3.into()..).unwrap_or_default();
         if self.is_ipv6 {
-            let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) else { return 0 };
+            let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) else { return [0; 2] };
             header.payload_length.set(header.payload_length.get().wrapping_sub(less as u16));
             if let Some(dscp) = dscp {
                 header.set_traffic_class(dscp << 2 | header.traffic_class() & 3);
             }
-            return 0;
+            return [0; 2];
         }
-        let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return 0 };
+        let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return [0; 2] };
         let first = |header: &ipv4::Header| {
             u32::from(header.version_ihl) << 24
                 | u32::from(header.tos) << 16
                 | u32::from(header.total_length.get())
         };
-        let (before, checksum) = (first(header), header.checksum.get());
+        let (before, old) = (first(header), header.checksum.get());
         header.total_length.set(header.total_length.get().wrapping_sub(less as u16));
         if let Some(dscp) = dscp {
             header.set_dscp(dscp);
         }
-        header.checksum.set(Delta::u32(before, first(header)).apply(checksum));
-        checksum
+        let new = match reverted {
+            Some([original, written]) if written == old => original,
+            _ => Delta::u32(before, first(header)).apply(old),
+        };
+        header.checksum.set(new);
+        [old, new]
     }
 
-    /// Adds `shift` to the sequence number of TCP, or subtracts `less` from the length field of UDP.
+    /// Adds `shift` to the sequence number of TCP, or subtracts `less` from the length field of UDP. Returns
+    /// the field before and after.
     #[inline]
-    fn transport(&self, segment: &mut [u8], less: i32, shift: i32) {
+    fn transport(&self, segment: &mut [u8], less: i32, shift: i32) -> [u32; 2] {
+        let Some(bytes) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<4>()) else {
+            return [0; 2];
+        };
         if self.is_tcp {
-            let Some(sequence) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<4>()) else {
-                return;
-            };
-            *sequence = u32::from_be_bytes(*sequence).wrapping_add_signed(shift).to_be_bytes();
+            let before = u32::from_be_bytes(*bytes);
+            let after = before.wrapping_add_signed(shift);
+            *bytes = after.to_be_bytes();
+            [before, after]
         } else {
-            let Some(length) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<2>()) else {
-                return;
-            };
-            *length = u16::from_be_bytes(*length).wrapping_sub(less as u16).to_be_bytes();
+            let before = u16::from_be_bytes([bytes[0], bytes[1]]);
+            let after = before.wrapping_sub(less as u16);
+            [bytes[0], bytes[1]] = after.to_be_bytes();
+            [before.into(), after.into()]
         }
-    }
-
-    fn header_checksum(&self, data: &[u8]) -> u16 {
-        if self.is_ipv6 { 0 } else { get(data.get(self.l3.into()..).unwrap_or_default(), 10) }
     }
 
     fn checksum_offset(&self) -> usize {
@@ -362,10 +393,26 @@ impl Headers {
         get(segment, self.checksum_offset())
     }
 
-    fn pseudo(&self, data: &[u8]) -> PseudoHeader {
+    /// Returns the sum of the pseudo-header of a packet that ends at offset `end`.
+    #[inline]
+    fn pseudo(&self, data: &[u8], end: usize) -> Sum {
         let ip = data.get(self.l3.into()..).unwrap_or_default();
-        PseudoHeader::of(ip).unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
+        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
+        let length = end.wrapping_sub(self.l4.into());
+        // Without options, the addresses are those of the header.
+        match ipv4::Header::ref_from_prefix(ip) {
+            Ok((header, _)) if !self.is_ipv6 && usize::from(self.l4 - self.l3) == ipv4::Header::LEN => {
+                PseudoHeader::from(header).sum(protocol, length)
+            }
+            _ => pseudo_of(ip, protocol, length),
+        }
     }
+}
+
+/// Returns the sum of the pseudo-header of any IP packet, for a segment of `length` bytes.
+#[inline(never)]
+fn pseudo_of(ip: &[u8], protocol: u8, length: usize) -> Sum {
+    PseudoHeader::of(ip).map_or(Sum::new(), |pseudo| pseudo.sum(protocol, length))
 }
 
 fn get(bytes: &[u8], at: usize) -> u16 {
@@ -442,7 +489,7 @@ mod tests {
     }
 
     fn is_valid(ip: &[u8], headers: &Headers) -> bool {
-        let (pseudo, segment) = (headers.pseudo(ip), &ip[headers.l4.into()..]);
+        let (pseudo, segment) = (PseudoHeader::of(ip).unwrap(), &ip[headers.l4.into()..]);
         let header = headers.is_ipv6 || ipv4_valid(&ip[..headers.l4.into()]);
         header && if headers.is_tcp { tcp_valid(&pseudo, segment) } else { udp_valid(&pseudo, segment) }
     }
@@ -464,6 +511,8 @@ mod tests {
             };
             let mut whole = builder.tos(tos).build(&payload).unwrap();
             let headers = Headers::find(&whole, 0, whole.len()).unwrap();
+            prop_assert_eq!(Headers::find_any(&whole, 0, whole.len()), Some(headers));
+            prop_assert_eq!(Headers::find_common(&whole, 0, whole.len()).is_some(), !is_ipv6);
             prop_assert_eq!(&whole[headers.payload.into()..headers.end as usize], &payload);
             // Damages the checksum, or leaves it right.
             let place = usize::from(headers.l4) + headers.checksum_offset();
@@ -496,6 +545,9 @@ mod tests {
             let length = bytes.len() + extra;
             Headers::is_doubtful(&bytes, l3, length);
             Headers::bears_mark(&bytes, l3);
+            if let Some(headers) = Headers::find_common(&bytes, l3, length) {
+                prop_assert_eq!(Headers::find_any(&bytes, l3, length), Some(headers));
+            }
             if let Some(headers) = Headers::find(&bytes, l3, length) {
                 prop_assert!(usize::from(headers.payload) <= bytes.len() && headers.end as usize <= length);
                 let original = headers.shorten(&mut bytes, extra as i32 - 20, first & 4 == 0, true, None);

@@ -124,8 +124,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// Reads the argument TABLE, and returns the id of the PayloadTable that it names and its payloads. Errors
 /// are reported to `args`.
 pub(crate) fn named_table(args: &mut Args<'_>) -> Option<(ElementId, Arc<Payloads>)> {
-    let ElementRef(element) = args.get("TABLE")?;
-    table_of(args, element)
+    let element: Option<ElementRef> = args.get("TABLE");
+    if !args.was_given("TABLE") {
+        args.error("TABLE: required argument missing");
+    }
+    table_of(args, element?.0)
 }
 
 /// Returns the payloads of a PayloadTable, with its id. Another element is an error of the argument TABLE.

@@ -234,7 +234,7 @@ impl Slicing {
     ///
     /// # Errors
     /// Returns the packet unchanged if it cannot be parked. The reason is then counted in `state.counts`.
-    #[inline]
+    #[inline(always)]
     fn park(
         &self,
         pool: &mut Pool,

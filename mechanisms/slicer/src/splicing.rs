@@ -137,23 +137,23 @@ impl Splicing {
         let (marks, before) = (payloads.settings.marks, state.counts.unmarked);
         let to = (worker, marks, self.mtu);
         let (mut found, mut fates) = (std::mem::take(&mut self.found), std::mem::take(&mut self.fates));
-        let mut each = found.drain(..);
+        let mut each = found.iter();
         if state.has_unfinished {
             for packet in batch.drain() {
-                let fate = splice(cx.pool(), &mut state, to, each.next().unwrap_or_default(), packet);
+                let fate = splice_one(cx.pool(), &mut state, to, each.next(), packet);
                 self.let_go(cx, offloads, fate);
             }
         } else {
             let pool = cx.pool();
             batch.replace_each(|packet| {
-                match splice(pool, &mut state, to, each.next().unwrap_or_default(), packet) {
+                match splice(pool, &mut state, to, each.next(), packet) {
                     Fate::Out(packet) => return Some(packet),
                     fate => fates.push(fate),
                 }
                 None
             });
         }
-        drop(each);
+        found.clear();
         fates.drain(..).for_each(|fate| self.let_go(cx, offloads, fate));
         (self.found, self.fates) = (found, fates);
         let is_rewritten = before == 0 && state.counts.unmarked > 0;
@@ -241,39 +241,66 @@ impl Splicing {
     }
 }
 
-#[inline]
+/// Does the same as [`splice`], which is compiled into the loop over ordinary batches only.
+#[inline(never)]
+fn splice_one(
+    pool: &mut Pool,
+    state: &mut State,
+    to: (usize, bool, u32),
+    found: Option<&Found>,
+    packet: Packet,
+) -> Fate {
+    splice(pool, state, to, found, packet)
+}
+
+/// Joins a packet of worker `worker` with its payload, if `found` has the place of one; see
+/// [`splice_all`](Splicing::splice_all). `marks` is true if sliced packets have the mark, and `mtu` is the
+/// maximum length of joined packets.
+#[inline(always)]
 fn splice(
     pool: &mut Pool,
     state: &mut State,
     (worker, marks, mtu): (usize, bool, u32),
-    found: Found,
+    found: Option<&Found>,
     packet: Packet,
 ) -> Fate {
-    let Some((headers, PayloadPlace { worker: home, index, generation })) = found.headers.zip(found.place)
-    else {
-        if let Some(headers) = &found.headers {
-            let is_marked = marks && headers.dscp(packet.data()) == MARKER;
-            // A shorter payload cannot hold both a token and a kept part of the payload (TCP), or a packet
-            // with a token inside (UDP). So a packet that is not marked and has such a short payload is no
-            // sliced packet.
-            let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
-            if !is_marked && headers.payload_length() < least {
-                return Fate::Out(packet);
-            }
-        }
-        return encapsulated::splice(pool, state, (worker, marks, mtu), found.l3, packet);
+    let place = found.and_then(|found| Some((found.headers.as_ref()?, found.place?)));
+    let Some((headers, PayloadPlace { worker: home, index, generation })) = place else {
+        return splice_without_token(pool, state, (worker, marks, mtu), found, packet);
     };
     if usize::from(home) != worker {
         return Fate::Over(home.into(), packet);
     }
     match state.table.take(index, generation) {
-        Ok(parked) => join(pool, state, (&headers, mtu), parked, packet),
+        Ok(parked) => join(pool, state, (headers, mtu), parked, packet),
         Err(gone) => Fate::Drop(packet, count(state, gone)),
     }
 }
 
+/// Does the same as [`splice`] for a packet whose headers are not followed by a valid token.
+#[inline(never)]
+fn splice_without_token(
+    pool: &mut Pool,
+    state: &mut State,
+    (worker, marks, mtu): (usize, bool, u32),
+    found: Option<&Found>,
+    packet: Packet,
+) -> Fate {
+    if let Some(headers) = found.and_then(|found| found.headers.as_ref()) {
+        let is_marked = marks && headers.dscp(packet.data()) == MARKER;
+        // A shorter payload cannot hold both a token and a kept part of the payload (TCP), or a packet with
+        // a token inside (UDP). So a packet that is not marked and has such a short payload is no sliced
+        // packet.
+        let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
+        if !is_marked && headers.payload_length() < least {
+            return Fate::Out(packet);
+        }
+    }
+    encapsulated::splice(pool, state, (worker, marks, mtu), found.and_then(|found| found.l3), packet)
+}
+
 /// Joins the returned headers in `front` with their parked payload, where no tunnel is around them.
-#[inline]
+#[inline(always)]
 fn join(
     pool: &mut Pool,
     state: &mut State,

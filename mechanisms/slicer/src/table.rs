@@ -179,12 +179,13 @@ impl ParkedPayloads {
     }
 
     /// Parks a payload in the entry that [`reserve`](Self::reserve) returned, and moves the rotation on.
-    #[inline]
+    #[inline(always)]
     pub fn park(&mut self, parked: Parked) {
         let entry = &mut self.entries[self.next];
         debug_assert!(entry.parked.is_none());
-        let generation = (entry.generation + 1) % GENERATIONS;
-        *entry = Entry { parked: Some(parked), generation, turns: self.turns, is_expired: false };
+        entry.parked = Some(parked);
+        entry.generation = (entry.generation + 1) % GENERATIONS;
+        (entry.turns, entry.is_expired) = (self.turns, false);
         self.waiting += 1;
         self.pass_on();
     }

@@ -18,7 +18,7 @@ use crate::load::{Loaded, Texts, check_values, parse, read_text, rendered, start
 use crate::status::{FAILURE, Failure, SUCCESS, Status};
 use crate::successors::{Successor, Successors};
 use crate::warnings::Warnings;
-use crate::{handlers, interrupt, memory, print};
+use crate::{handlers, interrupt, memory, origin, print};
 use options::{Item, host_and_port};
 
 const HELP: &str = "\
@@ -31,7 +31,8 @@ Options:
   -f, --file FILE               Read the configuration from FILE ('-': standard
                                 input, as without any of -f, -e, ROUTERFILE).
   -e, --expression EXPR         Use EXPR as the configuration.
-  -j, --threads N               For compatibility, no effect: one thread runs.
+  -j, --threads N               Run N threads (one in simulated time). Packets go to
+                                the thread that has the state of their flow.
   -a, --affinity[=N]            For compatibility, no effect.
   -p, --port [IPADDRESS:]PORT   Listen for control connections on a TCP port of the
                                 loopback address, or of this one (0.0.0.0: all).
@@ -76,6 +77,8 @@ struct Asked {
     takes_configs: bool,
     time: bool,
     quiet: bool,
+    /// The number of threads; 0 if it was not given.
+    threads: usize,
     simulated: Option<Timestamp>,
     tick: i64,
     /// The most bytes for packets; `None` for the default.
@@ -99,6 +102,13 @@ enum Configuration {
     File(String),
 }
 
+impl Asked {
+    /// Returns the number of threads that run. Simulated time is for one thread.
+    fn workers(&self) -> usize {
+        if self.simulated.is_some() { 1 } else { self.threads.max(1) }
+    }
+}
+
 impl Configuration {
     /// Returns the name of the configuration in messages, its text, and its file if it has one.
     fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
@@ -117,7 +127,7 @@ impl Configuration {
 /// a text, such as the help.
 enum Early {
     Usage(Vec<String>),
-    Text(&'static str),
+    Text(String),
 }
 
 /// The element name of the control sockets that the driver adds; further sockets get a number at the end.
@@ -126,13 +136,19 @@ const SOCKET: &str = "click_driver@@ControlSocket";
 /// The file name in messages about elements that the driver adds, which are in no configuration.
 const DRIVER: &str = "click";
 
+/// Click's last line about a configuration that is not wrong by its syntax, but cannot be used.
+const NOT_INITIALIZED: &str = "Router could not be initialized!";
+
 /// The default start of simulated time, as in Click, in seconds since 1970.
 const SIMULATION_START: i64 = 1_000_000_000;
+
+/// The largest number of threads, as of `tidegate run`.
+const MOST_THREADS: usize = 64;
 
 pub(crate) fn run(args: Vec<String>) -> Status {
     match read_args(args) {
         Ok(asked) => start(asked),
-        Err(Early::Text(text)) => print(text),
+        Err(Early::Text(text)) => print(&text),
         Err(Early::Usage(lines)) => {
             let usage = "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.";
             let lines = lines.iter().map(String::as_str).chain([usage]);
@@ -146,7 +162,7 @@ fn usage(line: &str) -> Early {
 }
 
 fn read_args(args: Vec<String>) -> Result<Asked, Early> {
-    let mut asked = Asked { tick: 1_000, ..Asked::default() };
+    let mut asked = Asked { tick: 1, ..Asked::default() };
     let (items, wrong) = match options::read(args) {
         Ok(items) => (items, None),
         Err((items, lines)) => (items, Some(lines)),
@@ -202,17 +218,24 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             asked.memory = Some(size);
         }
         "version" => {
-            return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
+            return Err(Early::Text(format!("click (Tidegate) {}\n", origin::version())));
         }
         "clickpath" => asked.folders = Some(value),
-        "help" => return Err(Early::Text(HELP)),
+        "help" => return Err(Early::Text(HELP.into())),
         "allow-reconfigure" => asked.reconfigures = !negated,
         "config-dir" => {
             once(&asked.config_folder, "--config-dir specified twice")?;
             (asked.config_folder, asked.reconfigures) = (Some(value), true);
         }
         "allow-config" => (asked.takes_configs, asked.reconfigures) = (true, true),
-        // Options for threads and affinity have no effect.
+        "threads" => {
+            let threads = parse_integer(&value).ok().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            if threads > MOST_THREADS {
+                return Err(usage(&format!("--threads {value}: at most {MOST_THREADS} threads")));
+            }
+            asked.threads = threads;
+        }
+        // The option for affinity has no effect.
         _ => {}
     }
     Ok(())
@@ -253,11 +276,11 @@ fn start(mut asked: Asked) -> Status {
     let parameters = loaded.graph.parameters.clone();
     check_values(&mut loaded, &asked.defines, &parameters, Severity::Warning);
     add_control_sockets(&mut loaded, &control_sockets(&asked));
-    let built = loaded.build(None);
+    let built = loaded.build_copies(None, asked.workers(), None, &[]);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
-    let Some((plan, configured)) = built else {
+    let Some((plan, copies)) = built else {
         if parsed {
-            crate::tell(format_args!("Router could not be initialized!"));
+            crate::tell(format_args!("{NOT_INITIALIZED}"));
         }
         return Err(Failure::shown());
     };
@@ -281,13 +304,12 @@ fn start(mut asked: Asked) -> Status {
     };
     let _dpdk = start_dpdk(asked.dpdk.as_deref())?;
     let streams = Box::new(StandardStreams::default());
-    let mut workers =
-        Workers::new(&plan, vec![configured], streams, options).map_err(|error| error.to_string())?;
+    let mut workers = Workers::new(&plan, copies, streams, options).map_err(|error| error.to_string())?;
     let started = std::time::Instant::now();
     if let Err(problem) = workers.initialize() {
         workers.flush();
         crate::show(format_args!("{}", clicks_words(&[*problem], &loaded.sources)));
-        return Err("Router could not be initialized!".into());
+        return Err(NOT_INITIALIZED.into());
     }
     if !asked.quiet {
         tell_ports(&mut workers, &asked.ports);
@@ -339,8 +361,8 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
     tcp.chain(unix).chain(given).collect()
 }
 
-/// Prints the addresses of the control sockets for `--port`. A socket that still waits for its address has
-/// the port 0 and is left out.
+/// Prints the addresses of the control sockets for `--port PORT+`, which may have got a later port than PORT.
+/// A socket that still waits for its address has the port 0 and is left out.
 fn tell_ports(workers: &mut Workers, ports: &[String]) {
     let plan = workers.plan();
     let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
@@ -348,10 +370,11 @@ fn tell_ports(workers: &mut Workers, ports: &[String]) {
     // the first sockets belong to the entries of `ports`, in order.
     let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
     for (id, asked) in own {
+        let (host, wanted) = host_and_port(asked);
         if let Ok(port) = workers.read(Some(id), "port", "")
             && port != "0"
+            && port != wanted
         {
-            let host = host_and_port(asked).0;
             crate::tell(format_args!("click: listening for control connections on {host}:{port}"));
         }
     }
@@ -371,31 +394,40 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>, warnings: Warnings) -> Rebuild {
     let warnings = Arc::new(warnings);
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
+    let workers = asked.workers();
     Arc::new(move |request: &RebuildRequest| {
         let Successor { name, text, file } = successors.requested(request, own.as_deref())?;
         let texts =
             Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };
         let mut loaded = parse(texts, &defines, true);
         loaded.check_has_elements()?;
+        let parsed = !loaded.has_errors();
         add_control_sockets(&mut loaded, &sockets);
-        let built = loaded.build(None);
+        let built = loaded.build_copies(None, workers, None, &[]);
         let new_warnings = warnings.remove_known(&mut loaded.problems);
         let Loaded { sources, problems, text, .. } = loaded;
         // For a configuration given as text, errors have Click's form, without columns, because Click takes
         // only texts. For a file, they have Tidegate's form.
-        let words = move |problems: &[Problem]| match file {
-            Some(_) => rendered(problems, &sources),
-            None => clicks_words(problems, &sources),
+        let is_text = file.is_none();
+        let words = move |problems: &[Problem]| match is_text {
+            true => clicks_words(problems, &sources),
+            false => rendered(problems, &sources),
         };
-        let said = words(&problems);
-        let Some((plan, configured)) = built else { return Err(said.trim_end().to_string()) };
+        let mut said = words(&problems);
+        let Some((plan, copies)) = built else {
+            if is_text && parsed {
+                said.push_str(NOT_INITIALIZED);
+            }
+            return Err(said.trim_end().to_string());
+        };
         crate::show(format_args!("{said}"));
         let (warnings, before) = (Arc::clone(&warnings), warnings.replace(new_warnings));
         let tell = move |problem: &Problem| {
             warnings.replace(before.clone());
-            words(slice::from_ref(problem)).trim_end().to_string()
+            let end = if is_text { NOT_INITIALIZED } else { "" };
+            format!("{}{end}", words(slice::from_ref(problem))).trim_end().to_string()
         };
-        Ok(Rebuilt { plan, copies: vec![configured], text, tell: Box::new(tell), recomposer: None })
+        Ok(Rebuilt { plan, copies, text, tell: Box::new(tell), recomposer: None })
     })
 }
 

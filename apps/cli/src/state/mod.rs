@@ -91,6 +91,11 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 impl StateOptions {
+    /// Returns the path of the state file, if there is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Claims and reads the state file, if there is one. Problems with the file are reported, and the run
     /// starts without the state in it.
     ///
@@ -114,10 +119,12 @@ impl StateOptions {
             Err(unread) => {
                 is_foreign = matches!(unread, Unread::Foreign);
                 let rest = match is_foreign {
-                    true => "the run starts without saved state, and does not save its own",
+                    true => {
+                        "the run starts without saved state, and does not save its own; move the file away"
+                    }
                     false => "the file is ignored, and the run starts without saved state",
                 };
-                crate::tell(format_args!("{}: {unread}; {rest}", path.display()));
+                crate::warn(format_args!("{}: {unread}; {rest}", path.display()));
             }
         }
         let secret = contents.as_ref().map_or_else(secret, |contents| contents.secret);
@@ -168,7 +175,7 @@ impl StateFile {
             Ok(thread) => self.thread = Some(Ticking { ends, thread }),
             Err(error) => {
                 let text = format!("no thread that saves state at intervals: {}", reason(&error));
-                crate::tell(format_args!("{}: {text}; it is saved at the end", self.path.display()));
+                crate::warn(format_args!("{}: {text}; it is saved at the end", self.path.display()));
             }
         }
     }
@@ -219,7 +226,7 @@ impl Writer {
         let result = self.write(wall_clock(), |add| saver.collect(goes_on, add));
         let failure = result.as_ref().err().map(|error| self.message(error));
         if let Some(text) = failure.as_ref().filter(|text| self.failure.as_ref() != Some(text)) {
-            crate::tell(format_args!("{text}; the run goes on"));
+            crate::warn(format_args!("{text}; the run goes on"));
         }
         self.failure = failure;
         result.unwrap_or(Collected::Broken)

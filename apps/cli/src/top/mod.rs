@@ -11,6 +11,7 @@ use crate::client::{self, Client};
 use crate::print;
 use crate::status::{SUCCESS, Status};
 use crate::steering::parse_time;
+pub(crate) use report::Table;
 use report::{Change, Page, Report, Sort};
 
 /// The arguments of `top`.
@@ -19,9 +20,16 @@ use report::{Change, Page, Report, Sort};
 Keys: 1 to 4 or Tab choose the table, s the order of elements, r reverses it; arrows and page keys scroll; p pauses, and \
 q ends the program. Rates are the difference of two reports over the time between them.")]
 pub(crate) struct Args {
-    /// The run's control socket: a path, as given to `run --control`, or HOST:PORT
+    /// The name of a running instance, the path of its control socket, or HOST:PORT
     #[arg(value_name = "SOCKET")]
     socket: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The form of what is shown.
+#[derive(clap::Args)]
+pub(crate) struct Options {
     /// Print all tables once, as text, and end
     #[arg(long)]
     once: bool,
@@ -59,7 +67,17 @@ impl Source {
 }
 
 pub(crate) fn run(args: &Args) -> Status {
-    let mut source = Source::new(&args.socket)?;
+    show(&args.socket, &args.options)
+}
+
+/// Returns the drops of the instance with a name or a control socket, as a table.
+pub(crate) fn drops_text(socket: &str) -> Result<String, String> {
+    Ok(Source::new(socket)?.report()?.drops().text())
+}
+
+/// Shows the instance with a name or a control socket.
+pub(crate) fn show(socket: &str, args: &Options) -> Status {
+    let mut source = Source::new(socket)?;
     let interval = args.interval.max(LEAST);
     let (mut before, mut at) = (source.report()?, Instant::now());
     if args.once {
@@ -70,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Status {
     if !std::io::stdout().is_terminal() {
         return Err("standard output is no terminal; `tidegate top --once` prints the tables as text".into());
     }
-    let mut screen = screen::Screen::new(&args.socket, args.sort);
+    let mut screen = screen::Screen::new(socket, args.sort);
     let mut terminal = ratatui::init();
     let result = loop {
         match screen.wait(&mut terminal, interval.saturating_sub(at.elapsed())) {

@@ -119,6 +119,24 @@ pub(crate) struct Table {
     pub(crate) is_number: Vec<bool>,
 }
 
+impl Report {
+    /// Returns the drops of all elements by reason, the most first.
+    pub(crate) fn drops(&self) -> Table {
+        let drops =
+            self.elements.iter().flat_map(|element| element.drops.iter().map(move |drop| (element, drop)));
+        let mut drops: Vec<_> = drops.filter(|(_, (_, count))| **count > 0).collect();
+        drops.sort_by_key(|(_, (_, count))| std::cmp::Reverse(**count));
+        let row = |(element, (reason, count)): (&Element, (&String, &u64))| {
+            vec![element.name.clone(), element.class.clone(), reason.clone(), count.to_string()]
+        };
+        Table {
+            head: vec!["element", "class", "reason", "packets"],
+            rows: drops.into_iter().map(row).collect(),
+            is_number: vec![false, false, false, true],
+        }
+    }
+}
+
 impl Change {
     pub(crate) fn new(before: Report, now: Report, seconds: f64) -> Change {
         let names = before.elements.iter().enumerate();

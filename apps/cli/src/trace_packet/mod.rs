@@ -252,9 +252,8 @@ fn prepare(
             continue;
         }
         let Some(class) = registry.get(&element.class) else { continue };
-        // What sends packets without naming a file sends them to an interface or a socket.
-        let names_file = class.args.iter().any(|argument| argument.ty == "file");
-        let is_interface = reasoned.chain.is_exit(number) && !names_file;
+        // What sends packets elsewhere than to a file sends them to an interface or a socket.
+        let is_interface = reasoned.chain.is_exit(number) && !example::is_of_file(class);
         if is_interface || !example::contain_one(element, class) {
             element.class = SINK.name.into();
             element.config = "\"\"".into();

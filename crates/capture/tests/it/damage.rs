@@ -1,6 +1,8 @@
 //! Tests of files that are cut short or damaged: no panic occurs. Of a file that is cut short, the packets
 //! before the cut are returned, and then an error, unless the cut is between two records or blocks.
 
+use std::io::Cursor;
+
 use capture::{ErrorKind, Reader, WriterOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,6 +29,27 @@ fn pcapng() -> Vec<u8> {
     blocks.section(false);
     blocks.interface(1, 0, &[]);
     blocks.bytes
+}
+
+/// Blocks that are no packets stand between the packets of the pcapng file.
+#[test]
+fn every_packet_is_reached_by_its_position() {
+    for file in [classic(), pcapng()] {
+        let open = || Reader::from_read(Cursor::new(file.clone()), "x").unwrap();
+        let (mut reader, mut positions) = (open(), Vec::new());
+        while let Some(record) = reader.next().unwrap() {
+            positions.push(record.position);
+        }
+        assert_eq!(positions.len(), packets().len());
+        for (place, &position) in positions.iter().enumerate() {
+            for (from, number) in [(position, place + 1), (position + 1, place + 2)] {
+                let mut reader = open();
+                reader.skip_to(from).unwrap();
+                let found = reader.next().unwrap().map(|record| record.number as usize);
+                assert_eq!(found, Some(number).filter(|&number| number <= positions.len()), "{from}");
+            }
+        }
+    }
 }
 
 #[test]

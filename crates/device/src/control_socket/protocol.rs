@@ -17,6 +17,9 @@ const MOST_DATA: usize = 16 << 20;
 /// taken the replies.
 const MUCH_OUTPUT: usize = 1 << 20;
 
+/// The size in bytes of an empty input buffer whose memory is kept for the next command.
+const SPARE: usize = 64 << 10;
+
 /// Access to the handlers that clients can call.
 pub(super) trait Handlers {
     /// Returns the element with this name, or with this number, counted from 1; `None` if there is none.
@@ -27,6 +30,10 @@ pub(super) trait Handlers {
     }
     /// True if the handler in `call` can be written (`write` true) or read (`write` false).
     fn has(&self, call: &Call, write: bool) -> bool;
+    /// True if reading the handler in `call` may run a script, which may change the graph.
+    fn runs_script(&self, _call: &Call) -> bool {
+        false
+    }
     /// Reads a handler. An error is the reason that the client gets.
     fn read(&mut self, call: &Call) -> Result<String, String>;
     /// Writes a handler. An error is the reason that the client gets; it may be empty. `None` if the result
@@ -121,6 +128,9 @@ impl Session {
         // Input that has been used is removed only once per call of this function. Its removal after each
         // line would move all remaining bytes each time.
         self.input.drain(..std::mem::take(&mut self.start));
+        if self.input.is_empty() && self.input.capacity() > SPARE {
+            self.input = Vec::new();
+        }
         !self.quits && self.output.len() >= MUCH_OUTPUT
     }
 
@@ -304,7 +314,10 @@ impl Session {
             _ if !reads && !writes => self.reply(511, &format!("No {proxied}handler named '{name}'")),
             Verb::Read if !reads => self.reply(530, &format!("Handler '{name}' write-only")),
             Verb::Write if !writes => self.reply(530, &format!("Handler '{name}' read-only")),
-            Verb::Write if self.read_only => self.reply(530, &format!("Permission denied for '{name}'")),
+            // A script that a read runs may write handlers.
+            _ if self.read_only && (verb == Verb::Write || handlers.runs_script(&call)) => {
+                self.reply(530, &format!("Permission denied for '{name}'"));
+            }
             _ => return Some(call),
         }
         None
@@ -359,6 +372,17 @@ impl Session {
                 None => self.awaited = Some(name.to_string()),
             },
         }
+    }
+
+    /// Returns the number of bytes that are kept for the client: input that has not been used, and output
+    /// that has not been sent.
+    pub(super) fn kept(&self) -> usize {
+        self.input.len() + self.output.len()
+    }
+
+    /// True if the client has to go on: it has sent a part of a command, or has not taken all replies.
+    pub(super) fn is_halfway(&self) -> bool {
+        self.waiting.is_some() || self.kept() > 0
     }
 
     /// True if the result of a handler that has been written comes later.

@@ -58,6 +58,7 @@
 //! - `IPCO`: accepted; checksum results of the port are not used.
 //! - `TCO`: accepted, as IPCO.
 //! - `UCO`: accepted, as IPCO.
+//! - `TSO`: accepted, as IPCO.
 //! - `CHECKSUM`: true to complete partial checksums of TCP and UDP.
 //! - `ALLOW_NONEXISTENT`: true to do nothing if there is no such port; otherwise a missing port is an
 //!   error.
@@ -68,6 +69,7 @@
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
+//! - `reset_count`: the same as `reset_counts`.
 //! - `completed`: packets whose checksum was completed.
 //! - `active`: true if it receives.
 //! - `safe_active`: sets `active`.
@@ -134,6 +136,7 @@ const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u
 /// The element class FromDPDKDevice.
 pub static CLASS: Class = Class {
     name: "FromDPDKDevice",
+    aliases: &["FromDPDKDeviceXCHG"],
     ports: "0/1",
     processing: "h",
     manual: manual!("from_dpdk_device.rs"),
@@ -171,6 +174,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("IPCO", "bool", "false"),
         ArgInfo::keyword("TCO", "bool", "false"),
         ArgInfo::keyword("UCO", "bool", "false"),
+        ArgInfo::keyword("TSO", "bool", "false"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
@@ -210,7 +214,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     for name in ["THREADOFFSET", "NUMA_NODE"] {
         args.value::<i64>(name);
     }
-    for name in ["NUMA", "TIMESTAMP", "CLEAR", "IPCO", "TCO", "UCO"] {
+    for name in ["NUMA", "TIMESTAMP", "CLEAR", "IPCO", "TCO", "UCO", "TSO"] {
         args.value::<bool>(name);
     }
     let scale: String = args.value("SCALE");
@@ -484,6 +488,7 @@ impl FromDpdkDevice {
 const HANDLERS: &[Handler<FromDpdkDevice>] = &[
     Handler::count("count", |e| e.count),
     Handler::act("reset_counts", |e| e.count = 0),
+    Handler::act("reset_count", |e| e.count = 0),
     Handler::count("completed", |e| e.completed),
     Handler::data("active", |e| (e.receiver.is_some() && e.active).to_string(), FromDpdkDevice::set_active),
     Handler::set("safe_active", FromDpdkDevice::set_active),

@@ -119,7 +119,7 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
         // messages that VERBOSE could request.
         args.value::<i64>(name);
     }
-    if port.is_empty() {
+    if port.is_empty() && args.was_given("PORT") {
         args.error("PORT not set");
     }
     let element = args.id();

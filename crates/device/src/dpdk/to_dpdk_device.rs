@@ -79,6 +79,7 @@ use crate::losses::Losses;
 /// The element class ToDPDKDevice.
 pub static CLASS: Class = Class {
     name: "ToDPDKDevice",
+    aliases: &["ToDPDKDeviceXCHG"],
     ports: "1/0",
     processing: "a",
     manual: manual!("to_dpdk_device.rs"),

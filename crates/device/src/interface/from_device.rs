@@ -150,7 +150,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let filter: Option<String> = args.get("BPF_FILTER");
     let encapsulation = args.get::<String>("ENCAP");
     let burst: Option<i64> = args.get("BURST");
-    if device.is_empty() {
+    if device.is_empty() && args.was_given("DEVNAME") {
         args.error("interface not set");
     }
     if snap_length.is_some_and(|length| !(14..=65535).contains(&length)) {
@@ -293,7 +293,7 @@ struct Joint {
     shut: Mutex<Vec<(c_int, OwnedFd)>>,
     /// The barrier that keeps packets from the kernel's network stack (SNIFFER false), with the index of
     /// its interface.
-    barrier: Mutex<Option<(c_int, Barrier)>>,
+    barrier: Mutex<Option<(c_int, Arc<Barrier>)>>,
 }
 
 impl Joint {
@@ -301,7 +301,7 @@ impl Joint {
         self.shut.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn barrier(&self) -> MutexGuard<'_, Option<(c_int, Barrier)>> {
+    fn barrier(&self) -> MutexGuard<'_, Option<(c_int, Arc<Barrier>)>> {
         self.barrier.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -372,7 +372,7 @@ impl FromDevice {
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
         if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
-            let new = Barrier::new(self.index).map_err(|(step, error)| {
+            let new = Barrier::at(self.index).map_err(|(step, error)| {
                 let text = cannot(&self.device, step, &error);
                 match error.raw_os_error() {
                     Some(libc::EPERM | libc::EACCES) => {

@@ -83,7 +83,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.value::<u32>("HEADROOM");
     let mtu: Option<u32> = args.get("MTU");
     let mac = args.get("ETHER");
-    if name.is_empty() {
+    if name.is_empty() && args.was_given("DEVNAME") {
         args.error("must specify device name");
     }
     if gateway.is_some_and(|gateway| near.is_none_or(|near| !near.contains(gateway))) {

@@ -68,8 +68,13 @@ use super::{Gone, LOOK_AGAIN, cannot};
 use crate::handover::Claimant;
 
 /// The element class KernelTun.
-pub static CLASS: Class =
-    Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
+pub static CLASS: Class = Class {
+    name: "KernelTun",
+    aliases: &["KernelTunMP"],
+    manual: manual!("kernel_tun.rs"),
+    args: &args("false"),
+    ..DESCRIPTION
+};
 
 /// The declared arguments of KernelTun and KernelTap. The classes differ in the default of TAP, which is
 /// `tap`.

@@ -36,6 +36,7 @@ pub mod to_device;
 pub mod to_host;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use element::{Args, Severity, Timestamp};
 
@@ -140,12 +141,23 @@ impl Gone {
     }
 }
 
+/// True if this process has given up rights.
+static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this process has given up rights, so that messages advise a restart.
+pub fn give_up_rights() {
+    HAS_GIVEN_UP.store(true, Ordering::Relaxed);
+}
+
 /// Returns the message that the step `step` of opening an interface failed, with advice for common errors.
 pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
         _ if device.len() >= libc::IFNAMSIZ => "; names of interfaces have at most 15 letters",
         Some(libc::EINVAL) if step == "TUNSETIFF" => {
             "; there is an interface of this name of another kind, or made for another number of queues (multi_queue)"
+        }
+        Some(libc::EPERM | libc::EACCES) if HAS_GIVEN_UP.load(Ordering::Relaxed) => {
+            "; the run has given up its rights (--sandbox, --user): restart it"
         }
         Some(libc::EPERM | libc::EACCES) => {
             "; this needs root, or the capabilities CAP_NET_RAW and CAP_NET_ADMIN"

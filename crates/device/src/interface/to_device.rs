@@ -102,7 +102,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let method: String = args.value("METHOD");
     check_method(args, &method);
     let burst = args.value::<i64>("BURST");
-    if device.is_empty() {
+    if device.is_empty() && args.was_given("DEVNAME") {
         args.error("interface not set");
     }
     if burst <= 0 {

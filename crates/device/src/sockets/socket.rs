@@ -79,6 +79,7 @@ use crate::unix_socket;
 /// The element class Socket.
 pub static CLASS: Class = Class {
     name: "Socket",
+    aliases: &["FromSocket", "ToSocket"],
     ports: "0-1/0-1",
     processing: "a/h",
     notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
@@ -131,7 +132,9 @@ pub static CLASS: Class = Class {
             "UDP" => internet::<{ wire::ip_protocol::UDP }>(args, &mut learns),
             "UNIX" | "UNIX_DGRAM" => unix(args),
             _ => {
-                args.error(format!("unknown socket type `{kind}'"));
+                if args.was_given("TYPE") {
+                    args.error(format!("unknown socket type `{kind}'"));
+                }
                 (Address::Unix(String::new()), None)
             }
         };

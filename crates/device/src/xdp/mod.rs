@@ -63,7 +63,7 @@ fn read_wanted(args: &mut Args<'_>) -> Wanted {
     let queue: Option<u32> = args.get("QUEUE");
     let mode = args.value::<String>("MODE");
     let ring = args.value::<u32>("RING");
-    if device.is_empty() {
+    if device.is_empty() && args.was_given("DEVNAME") {
         args.error("interface not set");
     }
     if queue.is_some_and(|queue| queue >= MOST_QUEUES) {

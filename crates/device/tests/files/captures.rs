@@ -32,6 +32,32 @@ fn a_compressed_capture_can_be_read_again() {
 }
 
 #[test]
+fn positions_in_a_capture_are_shown_and_chosen() {
+    for name in ["ten.pcap", "ten.pcap.gz"] {
+        let (_folder, path) = capture(name);
+        let text = format!("f :: FromDump({path}, BURST 1) -> Discard");
+        let out = TestRun::trace().text(&text, &["f.packet_filepos", "f.filepos"]).unwrap();
+        let [last, end]: [u64; 2] =
+            std::array::from_fn(|place| out.values[place].clone().unwrap().parse().unwrap());
+        let each = end - last;
+        assert_eq!(end, 24 + 10 * each);
+        for (position, expected) in [(0, 10), (24, 10), (25, 9), (24 + 3 * each, 7), (end, 0), (end + 1, 0)] {
+            assert_eq!(count(&format!("FromDump({path}, FILEPOS {position})")), expected.to_string());
+        }
+        // A script goes back after the end of the file, and forward again before a packet is sent.
+        let text = format!(
+            "f :: FromDump({path}) -> c :: Counter -> Discard; t :: FromDump({path}, TIMING true) -> d :: Counter -> Discard;
+             DriverManager(wait 4.5s, write t.filepos $(t.filepos), print \"$(c.count) $(d.count)\", wait 1s,
+                 write f.filepos {}, write t.filepos {last}, wait 20s, print \"$(c.count) $(d.count) $(t.filepos)\", stop)",
+            24 + 3 * each
+        );
+        let out = TestRun::default().text(&text, &[]).unwrap();
+        assert_eq!(out.output, format!("10 5\n17 7 {end}\n"), "{name}");
+        assert!(out.report.balances());
+    }
+}
+
+#[test]
 fn a_window_can_be_extended_without_losing_the_packet_that_ended_it() {
     let (_folder, path) = capture("ten.pcap");
     assert_eq!(count(&format!("FromDump({path}, END_AFTER 3)")), "3");

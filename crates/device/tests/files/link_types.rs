@@ -150,3 +150,64 @@ fn packets_whose_link_header_is_another_now_are_written() {
         assert_eq!(outcome.errors, [""; 0], "{text}");
     }
 }
+
+/// Writes a capture with one packet of `bytes`, of which `on_wire` were on the wire, and returns its path.
+fn capture_of(folder: &Path, link: LinkType, bytes: &[u8], on_wire: u32) -> String {
+    let path = folder.join("one").display().to_string();
+    let file = capture::create(&path).unwrap();
+    let mut writer = Writer::new(file, WriterOptions { link, ..WriterOptions::default() });
+    writer.write(1_000_000_000, on_wire, [bytes]).unwrap();
+    writer.flush().unwrap();
+    path
+}
+
+#[test]
+fn ip_is_forced_behind_headers_of_captures_or_the_run_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let ppp = [&[0xff, 3, 0, 0x21][..], &IP].concat();
+    let path = capture_of(folder.path(), LinkType::Other(9), &ppp, 0);
+    let text = format!(
+        "FromDump({path}, FORCE_IP true, STOP true) -> c :: IPClassifier(src udp port 1, -);
+         c[0] -> yes :: Counter -> Discard; c[1] -> Discard"
+    );
+    let outcome = TestRun::trace().text(&text, &["yes.count"]).unwrap();
+    assert_eq!(outcome.values, [Ok("1".into())]);
+    let path = capture_of(folder.path(), LinkType::Other(147), &ppp, 0);
+    let text = format!("FromDump({path}, FORCE_IP true) -> Discard");
+    let error = TestRun::trace().text(&text, &[]).unwrap_err().to_string();
+    assert!(error.contains("unknown link type 147; can't force IP packets"), "{error}");
+}
+
+#[test]
+fn packets_get_their_length_on_the_wire_or_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = frame(LinkType::Ethernet);
+    // The header says 628 bytes, of which the capture has 28, and its checksum is right.
+    whole[16..18].copy_from_slice(&628u16.to_be_bytes());
+    whole[24..26].copy_from_slice(&0x6477u16.to_be_bytes());
+    // Returns the length of the packet, and the number of packets that CheckIPHeader passes.
+    let run = |captured: &[u8], link, on_wire, arguments: &str| {
+        let path = capture_of(folder.path(), link, captured, on_wire);
+        let start = if link == LinkType::RawIp { 0 } else { 14 };
+        let text = format!(
+            "FromDump({path}, STOP true{arguments}) -> all :: Counter -> CheckIPHeader({start}) -> good :: Counter -> Discard"
+        );
+        let outcome = TestRun::trace().text(&text, &["all.byte_count", "good.count"]);
+        outcome.map(|outcome| outcome.values.into_iter().map(Result::unwrap).collect::<Vec<_>>().join(" "))
+    };
+    for (arguments, expected) in [
+        ("", "42 0"),
+        (", FORCE_LEN -1", "42 0"),
+        (", FORCE_LEN 0", "642 1"),
+        (", FORCE_LEN 60", "60 1"),
+        (", FORCE_LEN 9000", "9000 1"),
+    ] {
+        assert_eq!(run(&whole, LinkType::Ethernet, 642, arguments).unwrap(), expected, "{arguments}");
+    }
+    assert_eq!(run(&whole[14..], LinkType::RawIp, 628, ", FORCE_LEN 0").unwrap(), "628 1");
+    assert_eq!(run(&whole[14..], LinkType::RawIp, 628, ", FORCE_LEN 60").unwrap(), "46 1");
+    for length in [59, 9001, -2] {
+        let error = run(&whole, LinkType::Ethernet, 642, &format!(", FORCE_LEN {length}")).unwrap_err();
+        assert!(error.to_string().contains("FORCE_LEN requires a valid frame size"), "{error}");
+    }
+}

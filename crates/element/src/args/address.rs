@@ -6,9 +6,19 @@ use wire::ethernet::MacAddr;
 
 use super::{ArgType, Scope, not_a};
 
-const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, such as 10.0.0.1";
-const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
-const EXPECTED_MAC: &str = "an Ethernet address; write six pairs such as 02:00:00:00:00:01";
+const EXPECTED_IPV4: (&str, &str) = ("an IP address", "four numbers from 0 to 255, such as 10.0.0.1");
+const EXPECTED_IPV6: (&str, &str) = ("an IPv6 address", "one such as 2001:db8::1");
+const EXPECTED_MAC: (&str, &str) = ("an Ethernet address", "six pairs such as 02:00:00:00:00:01");
+
+/// Returns the message that a text is not an address, with a hint: that nothing has the name in a text such
+/// as `eth0:eth`, or the form of an address.
+fn not_an_address(text: &str, place: &Scope<'_>, (kind, example): (&str, &str)) -> String {
+    let hint = match place.setup.names.name_in(text) {
+        Some(name) => format!("no interface '{name}' has one, and AddressInfo declares none for '{name}'"),
+        None => format!("write {example}"),
+    };
+    not_a(text, &format!("{kind}; {hint}"))
+}
 
 /// Returns the message that a text is not a prefix of at most `bits` bits. `example` is a valid prefix.
 fn no_prefix(text: &str, bits: u32, example: &str) -> String {
@@ -23,7 +33,7 @@ impl ArgType for Ipv4Addr {
     fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv4Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv4(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV4))
+        text.parse().ok().or_else(named).ok_or_else(|| not_an_address(text, place, EXPECTED_IPV4))
     }
 }
 
@@ -31,7 +41,7 @@ impl ArgType for Ipv6Addr {
     fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv6Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv6(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV6))
+        text.parse().ok().or_else(named).ok_or_else(|| not_an_address(text, place, EXPECTED_IPV6))
     }
 }
 
@@ -39,7 +49,7 @@ impl ArgType for MacAddr {
     fn parse(text: &str, place: &Scope<'_>) -> Result<MacAddr, String> {
         let text = text.trim();
         let named = || place.setup.names.mac(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_MAC))
+        text.parse().ok().or_else(named).ok_or_else(|| not_an_address(text, place, EXPECTED_MAC))
     }
 }
 

@@ -229,6 +229,11 @@ fn messages_have_the_value_and_what_is_expected() {
             "parse error",
         ),
         (
+            message::<MacAddr>("nowhere:eth"),
+            "'nowhere:eth' is not an Ethernet address; no interface 'nowhere' has one, and AddressInfo declares none for 'nowhere'",
+            "parse error",
+        ),
+        (
             message::<Ipv4Prefix>("10.0.0.0/33"),
             "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits",
             "parse error",

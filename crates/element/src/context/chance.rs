@@ -3,10 +3,11 @@
 use flow::KeyHasher;
 
 use super::Cx;
+use crate::Random;
 
 impl Cx<'_> {
     /// Returns the random number generator of the worker.
-    pub fn random(&mut self) -> &mut fastrand::Rng {
+    pub fn random(&mut self) -> &mut Random {
         &mut self.core.random
     }
 

@@ -121,4 +121,9 @@ impl<'c> GraphView<'c> {
     pub fn has_handler(self, call: &Call, write: bool) -> bool {
         self.host.has_handler(call, write)
     }
+
+    /// True if reading the handler of a call may run a script, which may change the graph.
+    pub fn runs_script(self, call: &Call) -> bool {
+        self.host.runs_script(call)
+    }
 }

@@ -240,4 +240,6 @@ pub trait Host {
     fn cycles(&self) -> u64;
     /// True if the handler of a call exists and can be read (or written, if `write` is true).
     fn has_handler(&self, call: &Call, write: bool) -> bool;
+    /// True if reading the handler of a call may run a script, which may change the graph.
+    fn runs_script(&self, call: &Call) -> bool;
 }

@@ -186,13 +186,16 @@ impl Exchange {
     ) -> Batch {
         // Packets of two batches become neighbours in a ring, and must not have the same run number.
         core.renumber_runs(&mut batch);
-        let Core { counters, pool, facts, now, .. } = core;
+        let Core { counters, pool, facts, now, drop_watch, .. } = core;
         if !facts.flow_marks.is_empty() {
             // A flow mark names a flow in this worker's tables only, so it has no meaning at another
             // worker.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
         }
         let lost = |packet| {
+            if let Some(watch) = drop_watch {
+                watch.dropped(from as usize, &packet, DropReason::WorkerBusy, *now);
+            }
             counters[from as usize].lose(DropReason::WorkerBusy);
             pool.free(packet);
         };

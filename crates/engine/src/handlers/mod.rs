@@ -2,38 +2,48 @@
 //! handlers of the graph.
 
 mod check;
+mod element_map;
+mod threads;
 mod workers;
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use element::args::{ArgType, Scope};
-use element::class::{ANY_HANDLER, Access};
+use element::class::{ANY_HANDLER, Access, Notes};
 use element::ports::{self, Processing};
 use element::{Class, Core, Element, ElementId, OutputStream, Rights};
 
+use crate::control::Control;
 use crate::graph_copy::GraphCopy;
 use crate::host::WorkerHost;
 use crate::options::RebuildRequest;
+use crate::placement::{self, ElementWorkers};
+use crate::plan::Plan;
 use crate::reload::Reloads;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
+use threads::Threads;
 
-/// The handlers that every element has: Click's, in the order in which Click registers them, then `counts`
-/// and `drops_by_reason`. A list of handlers shows them in the opposite order.
+/// The handlers that every element has: Click's, then FastClick's, in the order in which these register them,
+/// then `counts` and `drops_by_reason`. A list of handlers shows them in the opposite order.
 const STANDARD: &[(&str, Access)] = &[
     ("name", Access::CALM),
     ("class", Access::CALM),
     ("config", Access::CALM),
     ("ports", Access::CALM),
     ("handlers", Access::CALM),
+    ("passing_threads", Access::READ),
+    ("spawning_threads", Access::CALM),
+    ("home_thread", Access::CALM),
+    ("mt_safe", Access::CALM),
+    ("is_fullpush", Access::CALM),
     ("counts", Access::READ),
     ("drops_by_reason", Access::READ),
 ];
 
 /// The handlers that an element with a task has in addition to [`STANDARD`].
-const OF_TASK: &[(&str, Access)] =
-    &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
+const OF_TASK: &[(&str, Access)] = &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE)];
 
 /// The graph's handler that reads a handler of an element at one worker. Its parameter is `N
 /// ELEMENT.HANDLER`. It exists only with several workers.
@@ -62,6 +72,10 @@ const DISPLACED_MOST: &str = "displaced_most";
 /// them. It exists if packets can be traced in this run.
 pub(crate) const TRACE: &str = "trace";
 
+/// The graph's handler that captures packets: writing it begins or ends a capture, reading it returns what is
+/// under way. It exists if packets can be captured in this run.
+pub(crate) const CAPTURE: &str = "capture";
+
 /// The handlers of the graph, in the order in which a list shows them.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
@@ -71,6 +85,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("requirements", Access::READ),
     ("handlers", Access::READ),
     ("list", Access::READ),
+    ("element_map", Access::READ),
     ("classes", Access::READ),
     ("nthreads", Access::READ),
     (REPORT, Access::READ),
@@ -84,6 +99,7 @@ const GLOBAL: &[(&str, Access)] = &[
     (SILENCE, Access::READ),
     ("timewarp", Access::READ),
     (TRACE, Access::READ_WRITE),
+    (CAPTURE, Access::READ_WRITE),
 ];
 
 /// Returns the handlers that every element has, as elements of this class have them: `config` can be
@@ -121,25 +137,68 @@ pub(crate) fn find(
         .or_else(|| of_own(ANY_HANDLER))
 }
 
+/// True if a read may run a script, which may change the graph: of the handler `name` of an element, or of
+/// the graph's handler `worker`, which reads the handler in its parameter. The handlers that every element
+/// has run none.
+pub fn runs_script(plan: &Plan, element: Option<ElementId>, name: &str, param: &str) -> bool {
+    let (element, name) = match (element, name) {
+        (None, WORKER) => match worker_call(plan, param) {
+            Ok((_, id, handler)) => (Some(id), handler),
+            Err(_) => return false,
+        },
+        other => other,
+    };
+    let Some(id) = element else { return false };
+    let Notes { runs_script, manages_driver, reads_handlers, .. } = plan.classes[id].notes;
+    let runs = runs_script || manages_driver || reads_handlers;
+    runs && !STANDARD.iter().any(|(standard, _)| *standard == name)
+}
+
+/// Parses the parameter of the graph's handler `worker`, `N ELEMENT.HANDLER`. Returns the text N, the element
+/// and the name of the handler.
+///
+/// # Errors
+/// If the parameter has another form, or there is no such element: a message for the user.
+pub(crate) fn worker_call<'a>(plan: &Plan, param: &'a str) -> Result<(&'a str, ElementId, &'a str), String> {
+    let usage = || format!("'{WORKER}' needs the number of a worker and ELEMENT.HANDLER");
+    let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
+    let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
+    let id = plan.graph.find(element).ok_or_else(|| format!("no element named '{element}'"))?;
+    Ok((number, id, handler))
+}
+
 /// Returns the access to a handler of the graph, or `None` if there is no such handler. Includes handlers
 /// that exist only in some runs.
 pub(crate) fn of_graph(name: &str) -> Option<Access> {
     GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
 }
 
-/// Returns the access to a handler of an element, or of the graph if `element` is `None`, in this run, in
-/// which packets can be traced if `traces` is true.
+/// The handlers that exist only in runs in which packets can be traced or captured.
+#[derive(Clone, Copy)]
+pub(crate) struct Watchers {
+    trace: bool,
+    capture: bool,
+}
+
+impl Watchers {
+    /// Returns the handlers of a run with this control.
+    pub(crate) fn of(control: &Control) -> Watchers {
+        Watchers { trace: control.traces.is_some(), capture: control.captures.is_some() }
+    }
+}
+
+/// Returns the access to a handler of an element, or of the graph if `element` is `None`, in this run.
 /// Returns `None` if there is no handler of that name.
 pub(crate) fn access(
     graph: &GraphCopy,
     reloads: &Reloads,
     team: Option<&Team>,
-    traces: bool,
+    watchers: Watchers,
     element: Option<ElementId>,
     name: &str,
 ) -> Option<Access> {
     let Some(id) = element else {
-        return global(graph, reloads, team, traces).find(|(n, _)| *n == name).map(|(_, access)| access);
+        return global(graph, reloads, team, watchers).find(|(n, _)| *n == name).map(|(_, access)| access);
     };
     let plan = &graph.plan;
     find(plan.classes[id], graph.elements[id].as_deref(), plan.has_task(id), name)
@@ -150,7 +209,7 @@ fn global(
     graph: &GraphCopy,
     reloads: &Reloads,
     team: Option<&Team>,
-    traces: bool,
+    watchers: Watchers,
 ) -> impl Iterator<Item = (&'static str, Access)> + use<> {
     let (reloads, several) = (reloads.can_reload(), graph.setup.workers > 1);
     let displaces = team.is_some_and(|team| team.displacement().is_some());
@@ -158,7 +217,8 @@ fn global(
         HOTCONFIG | RELOAD | SILENCE => reloads,
         WORKER => several,
         DISPLACED | DISPLACED_MOST => displaces,
-        TRACE => traces,
+        TRACE => watchers.trace,
+        CAPTURE => watchers.capture,
         _ => true,
     })
 }
@@ -169,7 +229,7 @@ impl GraphCopy {
         if self.plan.has_task(id) { OF_TASK } else { &[] }
     }
 
-    fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
+    pub(crate) fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
         let own = self.plan.classes[id].own_handlers(self.elements[id].as_deref()?);
         own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
     }
@@ -210,8 +270,7 @@ impl WorkerHost<'_> {
     /// Returns the access to a handler of an element, or of the graph if `element` is `None`. Returns
     /// `None` if there is no handler of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        let traces = self.control.traces.is_some();
-        access(self.graph, self.reloads, self.team.as_deref(), traces, element, name)
+        access(self.graph, self.reloads, self.team.as_deref(), Watchers::of(self.control), element, name)
     }
 
     /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
@@ -292,8 +351,11 @@ impl WorkerHost<'_> {
                     let result = host.call(core, id, |element, cx| class.write(element, cx, name, value));
                     // If `result` is `None`, the element was being called already and was not called again,
                     // so nothing has changed.
-                    if result.is_some() {
+                    if let Some(result) = &result {
                         host.look_for_changes(id);
+                        if result.is_ok() {
+                            host.graph.note_argument(id, name, value);
+                        }
                     }
                     result
                 };
@@ -307,6 +369,7 @@ impl WorkerHost<'_> {
                 }
             }
             None if name == TRACE => self.trace(value),
+            None if name == CAPTURE => self.capture(core, value),
             None => {
                 // `stop` is the only other handler of the graph that can be written.
                 self.control.stop(value.trim().parse().unwrap_or(1));
@@ -371,7 +434,7 @@ impl WorkerHost<'_> {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
             "handlers" => list_handlers(
-                global(self.graph, self.reloads, self.team.as_deref(), self.control.traces.is_some())
+                global(self.graph, self.reloads, self.team.as_deref(), Watchers::of(self.control))
                     .map(|(name, access)| (name.to_string(), access)),
             ),
             "list" => {
@@ -379,12 +442,10 @@ impl WorkerHost<'_> {
                 format!("{}\n{}", graph.elements.len(), names.collect::<String>())
             }
             "classes" => {
-                let mut names: Vec<_> =
-                    self.graph.plan.classes.iter().map(|c| format!("{}\n", c.name)).collect();
-                names.sort_unstable();
-                names.dedup();
-                names.concat()
+                let names = self.graph.plan.known.iter().flat_map(|class| class.names());
+                names.map(|name| format!("{name}\n")).collect()
             }
+            "element_map" => element_map::of(&self.graph.plan.known),
             "nthreads" => self.graph.setup.workers.to_string(),
             DISPLACED | DISPLACED_MOST => {
                 let team = self.team.as_ref().and_then(|team| team.displacement());
@@ -400,7 +461,9 @@ impl WorkerHost<'_> {
                 self.team.as_ref().map_or_else(|| self.reloads.silence.line(0), of_team)
             }
             TRACE => self.control.traces.as_ref().map_or(String::new(), |traces| traces.to_string()),
-            // In Click, this is the factor by which time runs faster. It is always 1 here.
+            CAPTURE => self.control.captures.as_ref().map_or(String::new(), |captures| captures.to_string()),
+            // With the machine's clock, this is the factor by which time runs faster, which is always 1 here.
+            "timewarp" if self.control.is_simulated => "simulation".to_string(),
             "timewarp" => "1".to_string(),
             _ => String::new(),
         }
@@ -412,7 +475,7 @@ impl WorkerHost<'_> {
         match name {
             "name" => element.name.clone(),
             "class" => element.class.clone(),
-            "config" => self.graph.config(id).to_string(),
+            "config" => self.graph.shown_config(id),
             "ports" => self.graph.list_ports(id),
             "handlers" => {
                 let class = self.graph.plan.classes[id];
@@ -437,9 +500,15 @@ impl WorkerHost<'_> {
             "scheduled" => self.wakeups.tasks.is_scheduled(id).to_string(),
             "tickets" => self.wakeups.tasks.tickets(id).to_string(),
             "home_thread" => match self.graph.placement.places[id] {
-                crate::placement::ElementWorkers::One(worker) => worker.to_string(),
+                ElementWorkers::One(worker) => worker.to_string(),
                 _ => self.graph.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
             },
+            "passing_threads" => Threads::new(self.graph).passing(id),
+            "spawning_threads" => self.graph.show_spawning_threads(id),
+            "mt_safe" => {
+                placement::runs_on_several(&self.graph.plan, id, &self.graph.effects[id]).to_string()
+            }
+            "is_fullpush" => Threads::new(self.graph).is_fullpush(id).to_string(),
             _ => String::new(),
         }
     }

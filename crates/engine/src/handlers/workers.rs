@@ -8,7 +8,7 @@ use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
 use crate::graph_copy::GraphCopy;
-use crate::handlers::{TRACE, WORKER};
+use crate::handlers::{CAPTURE, TRACE, WORKER, worker_call};
 use crate::host::WorkerHost;
 use crate::merge::merge;
 use crate::reload::Caller;
@@ -44,12 +44,9 @@ impl GraphCopy {
     /// # Errors
     /// If the parameter has another form, or there is no such worker or element: a message for the user.
     pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
-        let usage = || format!("'{WORKER}' needs the number of a worker and ELEMENT.HANDLER");
-        let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
-        let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
+        let (number, id, handler) = worker_call(&self.plan, param)?;
         let number = number.parse().ok().filter(|&number: &usize| number < self.setup.workers);
         let number = number.ok_or_else(|| format!("there are workers 0 to {}", self.setup.workers - 1))?;
-        let id = self.plan.graph.find(element).ok_or_else(|| format!("no element named '{element}'"))?;
         Ok((number, id, handler))
     }
 
@@ -136,8 +133,8 @@ impl WorkerHost<'_> {
         value: &str,
         rights: &Rights,
     ) -> Result<(), String> {
-        if element.is_none() && handler == TRACE {
-            return self.trace_everywhere(core, value, rights);
+        if element.is_none() && matches!(handler, TRACE | CAPTURE) {
+            return self.watch_everywhere(core, handler, value, rights);
         }
         let results = self.write_each(core, element, handler, value, rights);
         if results.is_empty() {
@@ -182,14 +179,30 @@ impl WorkerHost<'_> {
         self.await_answer(core, answer).map(drop)
     }
 
-    /// Writes the handler [`TRACE`]: orders packets to trace, and has all workers follow them.
-    fn trace_everywhere(&mut self, core: &mut Core, value: &str, rights: &Rights) -> Result<(), String> {
-        self.write_here(core, None, TRACE, value, rights)?;
+    /// Writes the handler [`TRACE`] or [`CAPTURE`]: carries out the order, and has all other workers take
+    /// part.
+    ///
+    /// # Errors
+    /// If the order is wrong, or a worker does not answer; the other workers take part then.
+    fn watch_everywhere(
+        &mut self,
+        core: &mut Core,
+        handler: &str,
+        value: &str,
+        rights: &Rights,
+    ) -> Result<(), String> {
+        self.write_here(core, None, handler, value, rights)?;
         let Some(team) = self.team else { return Ok(()) };
         let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
-        let question = Question { element: None, handler: TRACE, value: FOLLOW, writes: Some(rights) };
-        let answers: Vec<Answer> = others.filter_map(|worker| self.ask(worker, question)).collect();
-        answers.into_iter().try_for_each(|answer| self.await_answer(core, answer).map(drop))
+        let question = Question { element: None, handler, value: FOLLOW, writes: Some(rights) };
+        let answers: Vec<_> = others.map(|worker| (worker, self.ask(worker, question))).collect();
+        let mut result = Ok(());
+        for (worker, answer) in answers {
+            let absent = || Err(format!("worker {worker} does not run, so its packets are left out"));
+            result =
+                result.and(answer.map_or_else(absent, |answer| self.await_answer(core, answer).map(drop)));
+        }
+        result
     }
 
     /// Sends a handler call to each other worker that does the element's work. Returns the answers with the

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use element::{CallOrigin, Core, ElementId, OutputStream, background};
-use lang::{Diagnostic, Span};
+use lang::{Diagnostic, Severity, Span};
 
 use super::switch::moved;
 use super::{Decision, Reload, locked};
@@ -368,11 +368,14 @@ impl Worker {
 
     /// Writes the result of a reload that a signal has asked for as a message.
     fn tell_result(&mut self, result: &Result<(), String>) {
-        let text = match result {
-            Ok(()) => "SIGHUP: the configuration has been replaced".to_string(),
-            Err(error) => format!("SIGHUP: the configuration stays as it is, and the run goes on: {error}"),
+        let (severity, text) = match result {
+            Ok(()) => (Severity::Note, "SIGHUP: the configuration has been replaced".to_string()),
+            Err(error) => {
+                let text = "SIGHUP: the configuration stays as it is, and the run goes on";
+                (Severity::Warning, format!("{text}: {error}"))
+            }
         };
-        self.control.sink.write(OutputStream::Messages, format_args!("{text}\n"));
+        self.control.sink.write(OutputStream::Log(severity), format_args!("{text}\n"));
         self.control.sink.flush();
     }
 }

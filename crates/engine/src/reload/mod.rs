@@ -39,7 +39,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use element::ElementId;
+use element::{ElementId, Random};
 
 use crate::generation::Generation;
 use crate::options::Rebuild;
@@ -66,6 +66,8 @@ pub(crate) struct Reloads {
     reload: Option<Arc<Reload>>,
     /// This worker's copy of the next generation, once it is initialised.
     next: Option<Box<Generation>>,
+    /// The random numbers of the present generation, while the next one has seeded its own.
+    random: Option<Random>,
     /// For each element of the generation before the current one, by its number, its heir: the element of the
     /// current generation that continues with its state.
     heirs: Vec<Option<ElementId>>,
@@ -200,6 +202,7 @@ impl Reloads {
             caller: None,
             reload: None,
             next: None,
+            random: None,
             heirs: Vec::new(),
             saved: Vec::new(),
             silence: Silence::default(),

@@ -85,14 +85,20 @@ impl WorkerHost<'_> {
         // sort all the memory that other threads have freed.
         core.garbage.reserve(copy.heirs.len());
         self.reloads.saved.reserve(copy.heirs.len());
+        // The seed that a configuration has given (RandomSeed) ends with the configuration.
+        let random = core.random.clone();
+        core.random.forget_seed();
         let result = copy.in_use(core, self.control, self.reloads, |core, host| {
             initialise(core, host).inspect_err(|_| abandon(core, host))
         });
         core.rights = rights;
         copy.control.predecessors = None;
         match result {
-            Ok(()) => self.reloads.next = Some(copy),
-            Err(_) => reload.dispose(copy),
+            Ok(()) => (self.reloads.next, self.reloads.random) = (Some(copy), Some(random)),
+            Err(_) => {
+                core.random = random;
+                reload.dispose(copy);
+            }
         }
         result
     }
@@ -103,6 +109,9 @@ impl WorkerHost<'_> {
         if let (Some(reload), Some(mut never)) = (reload, never) {
             never.in_use(core, self.control, &Reloads::busy(self.reloads), abandon);
             reload.dispose(never);
+            if let Some(random) = self.reloads.random.take() {
+                core.random = random;
+            }
         }
     }
 }
@@ -169,10 +178,13 @@ impl Worker {
         self.graph.lead_to_heirs((0..heirs.len()).map(crossing), &next.graph.plan);
         self.drain_all();
         self.close_old(|graph, id| crossing(id).is_some() || graph.plan.inputs[id].is_empty());
-        // The steps of a trace are in the old graph, whose elements have other numbers.
-        self.graph.tracer = None;
+        // Traces and captures are of the old graph, whose elements have other numbers.
+        (self.graph.watch, self.core.drop_watch) = (None, None);
         if let Some(traces) = &self.control.traces {
             traces.end();
+        }
+        if let Some(captures) = &self.control.captures {
+            captures.end("another configuration has replaced the graph");
         }
         self.exchange_generation(&mut next);
         // Packets from the old graph may have annotations, so the pool continues to use them even if the

@@ -111,9 +111,9 @@ fn details(text: &mut String, step: &TraceStep, place: &dyn Fn(&TraceStep) -> Op
         }
         for (table, hit) in &case.state {
             let found = match hit {
-                Some(true) => "an entry was found",
+                Some(true) => "an entry was found or made",
                 Some(false) => "no entry was found",
-                None => "an entry was found or made",
+                None => "an entry may have been found or made",
             };
             let _ = writeln!(text, "      {table}: {found}{likely}");
         }

@@ -26,11 +26,6 @@ impl Tracer {
 pub(crate) struct ActiveCall {
     /// The traced packets that came in during the call.
     pub(crate) arrived: Vec<Arrived>,
-    /// The number of packets in the last of the requests that waited before the call. The element may add
-    /// packets to it.
-    pub(crate) last: usize,
-    /// The number of requests of elements that waited before the call.
-    pub(crate) emitted: usize,
     /// The element's counters before the call.
     pub(crate) counters: Counters,
     /// The number of packets that the element held before the call.
@@ -44,6 +39,15 @@ pub(crate) struct Arrived {
     pub(crate) input: usize,
     pub(crate) view: PacketFields,
     pub(crate) candidates: Candidates,
+}
+
+/// The way by which a packet left an element in one call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// By an output.
+    Output(usize),
+    /// To other workers' copies of the element.
+    Over,
 }
 
 /// The result of a call of an element, which may be packets that leave.

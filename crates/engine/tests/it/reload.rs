@@ -68,7 +68,7 @@ impl Element for Numbered {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut batch = cx.batch();
         for _ in 0..32 {
-            let flow = cx.random().usize(..FLOWS);
+            let flow = cx.random().between(0, FLOWS as u32 - 1) as usize;
             let source = ([10, 0, 0, flow as u8], 1024 + flow as u16).into();
             let frame = Builder::udp(source, ([192, 168, 0, 1], 53).into());
             let payload = [(flow as u32).to_be_bytes(), self.next[flow].to_be_bytes()].concat();

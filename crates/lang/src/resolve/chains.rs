@@ -42,6 +42,16 @@ impl<'s> Resolver<'s, '_> {
                     error.add_to(self.diagnostics);
                 }
                 self.link_count += links.len() - links_before;
+                if arrow.is_context {
+                    let mut added = scope.template.links.iter().skip(links_before);
+                    if !added.all(|link| scope.contexts.insert(link.from)) {
+                        self.error(
+                            Diagnostic::error(arrow.span, "one output has several links '~>'").with_hint(
+                                "elements downstream do not choose their packets here: use CTXDispatcher",
+                            ),
+                        );
+                    }
+                }
             }
             before = Some((resolved, list));
         }
@@ -92,6 +102,11 @@ impl<'s> Resolver<'s, '_> {
                         Some(name) => self.declare(scope, *name, class, *config, element.span),
                         None => self.anonymous(scope, "", class, *config, element.span),
                     })
+                }
+                Node::Implied { class } => {
+                    let id = self.find_class(class);
+                    let id = id.unwrap_or_else(|| self.global_class(scope, class, element.span));
+                    Resolved::of(self.anonymous(scope, class, id, None, element.span))
                 }
                 Node::Group(body) => self.group(scope, body, element.span),
             };

@@ -65,7 +65,7 @@ fn names_of_body<'s>(sources: &'s Sources, body: &Body, names: &mut HashSet<&'s 
                         Node::Name { name, .. } => drop(names.insert(sources.slice(*name))),
                         Node::Declaration { class, .. } => names_of_class(sources, class, names),
                         Node::Group(body) => names_of_body(sources, body, names),
-                        Node::Missing => {}
+                        Node::Implied { .. } | Node::Missing => {}
                     }
                 }
             }

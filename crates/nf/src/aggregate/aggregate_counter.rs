@@ -103,14 +103,8 @@ pub static CLASS: Class = Class {
         "MASK 1",
     ],
     build: |args| {
-        let bytes = args.value::<bool>("BYTES");
         let counter = AggregateCounter {
-            unit: Unit {
-                bytes,
-                ip_bytes: args.value("IP_BYTES"),
-                multipacket: args.value("MULTIPACKET"),
-                extra_length: args.value("EXTRA_LENGTH"),
-            },
+            unit: Unit::read(args),
             mask: args.value("MASK"),
             texts: [limit(args, "AGGREGATE"), limit(args, "COUNT")],
             banner: args.get("BANNER").map_or(String::new(), |text: String| with_end(&text)),
@@ -170,7 +164,7 @@ fn with_end(text: &str) -> String {
 
 /// The unit of counts: packets, or bytes if `bytes` is true, and the annotations that are added.
 #[derive(Clone, Copy)]
-struct Unit {
+pub(super) struct Unit {
     bytes: bool,
     ip_bytes: bool,
     multipacket: bool,
@@ -178,9 +172,19 @@ struct Unit {
 }
 
 impl Unit {
+    /// Reads the arguments BYTES, IP_BYTES, MULTIPACKET and EXTRA_LENGTH.
+    pub(super) fn read(args: &mut Args<'_>) -> Unit {
+        Unit {
+            bytes: args.value("BYTES"),
+            ip_bytes: args.value("IP_BYTES"),
+            multipacket: args.value("MULTIPACKET"),
+            extra_length: args.value("EXTRA_LENGTH"),
+        }
+    }
+
     /// Returns the number that a packet adds to the count of its aggregate: packets, or bytes if `bytes` is
     /// true.
-    fn amount(self, packet: &Packet) -> u32 {
+    pub(super) fn amount(self, packet: &Packet) -> u32 {
         let annotations = packet.annotations();
         let extra = if self.multipacket { annotations.u32(Annotations::EXTRA_PACKETS) } else { 0 };
         if !self.bytes {
@@ -423,14 +427,15 @@ const HANDLERS: &[Handler<AggregateCounter>] = &[
     }),
     Handler::act("reaggregate_counts", AggregateCounter::reaggregate),
     Handler::act("counts_pdf", AggregateCounter::reaggregate),
-    Handler::data(
+    Handler::<AggregateCounter>::data(
         "banner",
         |e| e.banner.clone(),
         |e, _, value| {
             e.banner = with_end(value);
             Ok(())
         },
-    ),
+    )
+    .raw(),
     Handler::act("clear", |e| {
         e.counts.clear();
         (e.total, e.overflows) = (0, 0);

@@ -254,7 +254,7 @@ struct Seen {
 
 impl Seen {
     fn of(ip: &ipv4::Header, transport: &[u8], is_quoted: bool) -> Seen {
-        let whole = transport.first_chunk::<8>();
+        let whole = transport.first_chunk::<4>();
         let is_first = ip.fragment_offset() == 0;
         let is_tcp = ip.protocol == ip_protocol::TCP;
         Seen {

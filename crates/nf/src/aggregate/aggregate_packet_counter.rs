@@ -164,7 +164,7 @@ impl Element for AggregatePacketCounter {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if cx.counters().arrived > 0 && self.packets == 0 {
-            cx.warn(format_args!("saw no packets with aggregate annotations"));
+            cx.warn(format_args!("warning: saw no packets with aggregate annotations"));
         }
         Ok(())
     }

@@ -2,9 +2,11 @@
 //! packets by it.
 
 pub mod aggregate_counter;
+pub mod aggregate_counter_vector;
 pub mod aggregate_filter;
 pub mod aggregate_first;
 pub mod aggregate_ip;
+pub mod aggregate_ip_addr_pair;
 pub mod aggregate_ip_flows;
 pub mod aggregate_last;
 pub mod aggregate_length;

@@ -60,7 +60,7 @@ impl TraceInfo {
 
 fn write_flow(file: &mut ReportFile, flow: &Record) {
     let (from, to) = flow.ends;
-    let (begin, duration) = (flow.begin, flow.end - flow.begin);
+    let [begin, duration] = [flow.begin, flow.end - flow.begin].map(Timestamp::with_nanoseconds);
     write!(file, "<flow aggregate='{}' src='{}' sport='{}'", flow.aggregate, from.ip(), from.port());
     write!(file, " dst='{}' dport='{}' begin='{begin}' duration='{duration}'", to.ip(), to.port());
     if let Some(position) = flow.position {

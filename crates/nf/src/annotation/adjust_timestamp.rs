@@ -82,7 +82,7 @@ impl Element for AdjustTimestamp {
 
 const HANDLERS: &[Handler<AdjustTimestamp>] = &[Handler::data(
     "time",
-    |e| e.time.to_string(),
+    |e| e.time.as_interval(),
     |e, _, value| {
         e.time = parse_seconds(value).ok_or("expected timestamp")?;
         Ok(())

@@ -6,6 +6,7 @@ pub mod drop_broadcasts;
 pub mod get_ip6_address;
 pub mod get_ip_address;
 pub mod paint;
+pub mod paint2;
 pub mod paint_switch;
 pub mod paint_tee;
 pub mod set_anno_byte;

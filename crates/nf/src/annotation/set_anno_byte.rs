@@ -41,8 +41,9 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let parsed: Result<u8, Complaint> = read_value("VALUE", &text, &args.place());
         match &parsed {
-            Ok(byte) => args.warn(format!(
-                "SetAnnoByte({place}, {byte}) is obsolete, use Paint({byte}, {place}) instead"
+            Ok(byte) => args.warn(Complaint::new(
+                format!("SetAnnoByte({place}, {byte}) is obsolete, use Paint({byte}, {place}) instead"),
+                "SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead",
             )),
             Err(complaint) => args.error(complaint.clone()),
         }

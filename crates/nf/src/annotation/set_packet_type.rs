@@ -28,6 +28,7 @@ pub static CLASS: Class = Class {
     manual: manual!("set_packet_type.rs"),
     args: &[ArgInfo::required("TYPE", "word")],
     samples: &["BROADCAST", "loopback"],
+    reconfigures: true,
     build: |args| {
         let word: String = args.required("TYPE");
         args.finish()?;

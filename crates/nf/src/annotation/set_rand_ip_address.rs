@@ -20,7 +20,7 @@
 use element::args::Ipv4Prefix;
 use element::class::ArgInfo;
 use element::effects::{Action, DST_IP, Depends, Value};
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Random, manual};
 
 use crate::editing::otherwise;
 
@@ -53,8 +53,10 @@ struct SetRandIpAddress {
 }
 
 /// Returns a random address of the prefix, in network byte order.
-fn draw(prefix: &Ipv4Prefix, random: &mut fastrand::Rng) -> [u8; 4] {
-    (prefix.network().to_bits() | random.u32(..) & !prefix.mask.to_bits()).to_be_bytes()
+fn draw(prefix: &Ipv4Prefix, random: &mut Random) -> [u8; 4] {
+    let mut drawn = [0; 4];
+    random.fill(&mut drawn);
+    (prefix.network().to_bits() | u32::from_be_bytes(drawn) & !prefix.mask.to_bits()).to_be_bytes()
 }
 
 impl Element for SetRandIpAddress {
@@ -76,7 +78,7 @@ impl Element for SetRandIpAddress {
         for packet in batch.iter_mut() {
             let address = match self.drawn.len() {
                 0 => draw(&self.prefix, random),
-                n => self.drawn[random.usize(..n)],
+                n => self.drawn[random.between(0, n as u32 - 1) as usize],
             };
             packet.set_destination(address);
         }

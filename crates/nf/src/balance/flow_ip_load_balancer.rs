@@ -113,6 +113,7 @@ static ARGS: [ArgInfo; 13] =
 /// The element class `FlowIPLoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancer",
+    aliases: &["IPLoadBalancer"],
     processing: "h/h",
     manual: manual!("flow_ip_load_balancer.rs"),
     args: &ARGS,

@@ -41,6 +41,7 @@ use crate::ip::store_ip_address::{store, stored};
 /// The element class `FlowIPLoadBalancerReverse`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancerReverse",
+    aliases: &["IPLoadBalancerReverse"],
     processing: "h/h",
     manual: manual!("flow_ip_load_balancer_reverse.rs"),
     args: &[ArgInfo::required("LB", "element")],

@@ -75,6 +75,7 @@ static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], ba
 /// The element class `FlowL2LoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowL2LoadBalancer",
+    aliases: &["L2LoadBalancer"],
     processing: "h/h",
     manual: manual!("flow_l2_load_balancer.rs"),
     args: &ARGS,

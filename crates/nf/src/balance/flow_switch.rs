@@ -75,6 +75,7 @@ static ARGS: [ArgInfo; 11] = balancer::ARGS;
 /// The element class `FlowSwitch`.
 pub static CLASS: Class = Class {
     name: "FlowSwitch",
+    aliases: &["IPRRSwitch", "FlowRoundRobinSwitch"],
     ports: "1/1-",
     processing: "h/h",
     manual: manual!("flow_switch.rs"),

@@ -5,6 +5,7 @@ mod choice;
 mod elsewhere;
 pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;
+pub mod flow_ip_manager;
 pub mod flow_l2_load_balancer;
 pub mod flow_switch;
 mod headers;

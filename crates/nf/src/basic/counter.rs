@@ -47,7 +47,22 @@ use crate::trigger::Trigger;
 /// The element class `Counter`.
 pub static CLASS: Class = Class {
     name: "Counter",
-    aliases: &["CounterMP", "CounterAtomic", "CounterRCU", "CounterRCUMP", "CounterRW", "CounterLock"],
+    aliases: &[
+        "CounterMP",
+        "CounterAtomic",
+        "CounterRCU",
+        "CounterRCUMP",
+        "CounterRW",
+        "CounterLock",
+        "CounterLockMP",
+        "CounterPLockMP",
+        "CounterPRW",
+        "CounterPRWMP",
+        "CounterRWMP",
+        "CounterRxWMP",
+        "CounterRxWMPPR",
+        "CounterRxWMPPW",
+    ],
     manual: manual!("counter.rs"),
     args: &[
         ArgInfo::keyword("COUNT_CALL", "N HANDLER [VALUE]", ""),

@@ -32,7 +32,7 @@ use packet::BATCH_CAPACITY;
 /// The element class `Discard`.
 pub static CLASS: Class = Class {
     name: "Discard",
-    aliases: &["DiscardNoFree"],
+    aliases: &["DiscardNoFree", "DiscardNoFreeBuffer"],
     ports: "1/0",
     manual: manual!("discard.rs"),
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },

@@ -21,6 +21,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
 /// The element class `Idle`.
 pub static CLASS: Class = Class {
     name: "Idle",
+    aliases: &["SimpleIdle"],
     ports: "-/-",
     flow: "x/y",
     manual: manual!("idle.rs"),

@@ -26,6 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 /// The element class `Strip`.
 pub static CLASS: Class = Class {
     name: "Strip",
+    aliases: &["FlowStrip"],
     manual: manual!("strip.rs"),
     args: &[ArgInfo::required("LENGTH", "unsigned")],
     samples: &["14", "0", "100000"],

@@ -29,6 +29,7 @@ use crate::stripping::give_back;
 /// The element class `Unstrip`.
 pub static CLASS: Class = Class {
     name: "Unstrip",
+    aliases: &["FlowUnstrip"],
     manual: manual!("unstrip.rs"),
     args: &[ArgInfo::required("LENGTH", "unsigned")],
     samples: &["14", "256"],

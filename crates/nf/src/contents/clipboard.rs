@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("RANGE", "offset/length")],
     state: &[StatePart::kept("clipboard", &[])],
     samples: &["0/6, 20/4 -> 2/2"],
+    reconfigures: true,
     build: |args| {
         let mut ranges = Vec::new();
         args.each_of_rest(|args, number, text| match parse(text) {

@@ -41,6 +41,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
     ],
     samples: &["60", "4000", "200, RANDOM true, MAXLENGTH 100", "LENGTH 0, MAXLENGTH 3000"],
+    reconfigures: true,
     build: |args| {
         let length = args.value::<u32>("LENGTH") as usize;
         args.value::<bool>("ZERO");

@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("LENGTH", "unsigned"), ArgInfo::keyword("EXTRA_LENGTH", "bool", "true")],
     table: &HANDLERS,
     samples: &["40", "0, EXTRA_LENGTH false"],
+    reconfigures: true,
     build: |args| {
         let element = Truncate { length: args.required("LENGTH"), extra: args.value("EXTRA_LENGTH") };
         args.finish()?;

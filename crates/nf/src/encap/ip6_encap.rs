@@ -88,7 +88,7 @@ pub static CLASS: Class = Class {
 ///
 /// # Errors
 /// Click's message if the text is neither.
-fn read_destination(text: &str, place: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
+pub(super) fn read_destination(text: &str, place: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
     match text.trim() {
         "DST_ANNO" => Ok(None),
         text => match Ipv6Addr::parse(text, place) {
@@ -154,8 +154,9 @@ impl Element for Ip6Encap {
 }
 
 const HANDLERS: &[Handler<Ip6Encap>] = &[
-    Handler::data(
+    Handler::argument(
         "src",
+        "SRC",
         |e| e.header.source_addr().to_string(),
         |e, cx, text| {
             let address: Ipv6Addr = value(cx, text, "expected IPv6 address")?;
@@ -163,8 +164,9 @@ const HANDLERS: &[Handler<Ip6Encap>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dst",
+        "DST",
         |e| e.destination.map_or("DST_ANNO".into(), |address| address.to_string()),
         |e, cx, text| {
             e.destination = read_destination(text, &cx.place())?;

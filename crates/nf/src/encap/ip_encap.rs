@@ -35,7 +35,7 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Raw, parse_bool};
-use element::class::ArgInfo;
+use element::class::{ArgInfo, join};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, manual};
 use wire::ipv4;
 
@@ -46,44 +46,57 @@ use crate::editing::{each, missing, value};
 pub static CLASS: Class = Class {
     name: "IPEncap",
     manual: manual!("ip_encap.rs"),
-    args: &[
-        ArgInfo::required("PROTO", "protocol"),
-        ArgInfo::required("SRC", "address"),
-        ArgInfo::required("DST", "address or DST_ANNO"),
-        ArgInfo::keyword("TOS", "0-255", "0"),
-        ArgInfo::keyword("TTL", "0-255", "250"),
-        ArgInfo::keyword("DSCP", "0-63", "0"),
-        ArgInfo::keyword("ECT", "bool or 2", "false"),
-        ArgInfo::keyword("CE", "bool", "false"),
-        ArgInfo::keyword("DF", "bool", "false"),
-    ],
+    args: &join::<3, 6, 9>(
+        [
+            ArgInfo::required("PROTO", "protocol"),
+            ArgInfo::required("SRC", "address"),
+            ArgInfo::required("DST", "address or DST_ANNO"),
+        ],
+        HEADER_ARGS,
+    ),
     table: &HANDLERS,
     samples: &["ipip, 18.26.4.24, 140.247.60.147", "17, 1.2.3.4, DST_ANNO, DSCP 46, ECT 2, DF true, TTL 9"],
     reconfigures: true,
     build: |args| {
-        let ProtocolNumber(protocol) = args.required("PROTO");
+        let outer = outer(args);
         let source: Option<Ipv4Addr> = args.get("SRC");
         let Raw(destination) = args.required("DST");
-        let tos = service_type(args);
-        let ttl = args.value::<u8>("TTL");
-        let fragment = if args.value::<bool>("DF") { ipv4::DONT_FRAGMENT } else { 0 };
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
-        let protocol = u8::try_from(protocol);
-        if protocol.is_err() {
-            args.error("bad IP protocol");
-        }
         let destination = Destination::parse(&destination, &args.place());
         if destination.is_none() {
             args.error(BAD_DESTINATION);
         }
         args.finish()?;
         let destination = destination.unwrap_or(Destination::Annotation);
-        let outer = Outer { tos, fragment, ..Outer::new(source, destination, protocol.unwrap_or(0), ttl) };
-        Ok(Box::new(IpEncap { outer, id: 0 }))
+        Ok(Box::new(IpEncap { outer: Outer { source, destination, ..outer }, id: 0 }))
     },
     ..Class::DEFAULT
 };
+
+/// The arguments for the fields of the header beside protocol and addresses.
+pub(crate) const HEADER_ARGS: [ArgInfo; 6] = [
+    ArgInfo::keyword("TOS", "0-255", "0"),
+    ArgInfo::keyword("TTL", "0-255", "250"),
+    ArgInfo::keyword("DSCP", "0-63", "0"),
+    ArgInfo::keyword("ECT", "bool or 2", "false"),
+    ArgInfo::keyword("CE", "bool", "false"),
+    ArgInfo::keyword("DF", "bool", "false"),
+];
+
+/// Reads the argument PROTO and those of [`HEADER_ARGS`]. The result has no source address, and the address
+/// in the annotation as its destination.
+pub(crate) fn outer(args: &mut Args<'_>) -> Outer {
+    let ProtocolNumber(protocol) = args.required("PROTO");
+    let tos = service_type(args);
+    let ttl = args.value::<u8>("TTL");
+    let fragment = if args.value::<bool>("DF") { ipv4::DONT_FRAGMENT } else { 0 };
+    let protocol = u8::try_from(protocol).unwrap_or_else(|_| {
+        args.error("bad IP protocol");
+        0
+    });
+    Outer { tos, fragment, ..Outer::new(Ipv4Addr::UNSPECIFIED, Destination::Annotation, protocol, ttl) }
+}
 
 const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
 
@@ -146,16 +159,18 @@ impl Element for IpEncap {
 }
 
 const HANDLERS: &[Handler<IpEncap>] = &[
-    Handler::data(
+    Handler::argument(
         "src",
+        "SRC",
         |e| e.outer.source.to_string(),
         |e, cx, text| {
             e.outer.source = value(cx, text, "expected IP address")?;
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dst",
+        "DST",
         |e| e.outer.destination.show(),
         |e, cx, text| {
             e.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?;

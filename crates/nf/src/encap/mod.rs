@@ -4,10 +4,12 @@
 //! `Template` from its `Outer`, with everything that does not differ between packets, and calls
 //! `Template::prepend` for each packet. IP6Encap does not use these parts.
 
+pub mod dynamic_udp_ip_encap;
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;
 pub mod ip6_encap;
 pub mod ip_encap;
+pub mod udp_ip6_encap;
 pub mod udp_ip_encap;
 
 use std::net::Ipv4Addr;

@@ -27,6 +27,7 @@
 //! ## See also
 //! IPEncap, ICMPIPEncap, SetUDPChecksum
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 
 use element::args::{ArgType, Raw, UdpPort};
@@ -37,7 +38,7 @@ use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
 use super::{Destination, Outer, Template};
-use crate::editing::{Fate, bytes, constant, each, missing, sum_from};
+use crate::editing::{Fate, bytes, constant, each, missing, pure, sum_from};
 
 /// The element class `UDPIPEncap`.
 pub static CLASS: Class = Class {
@@ -67,23 +68,61 @@ pub static CLASS: Class = Class {
         }
         args.finish()?;
         let destination = destination.unwrap_or(Destination::Annotation);
-        let outer = Outer::new(source, destination, ip_protocol::UDP, 250);
-        Ok(Box::new(UdpIpEncap { outer, ports: [source_port, destination_port], checksum, id: 0 }))
+        Ok(Box::new(UdpIpEncap::new(source, destination, [source_port, destination_port], checksum, 0)))
     },
     ..Class::DEFAULT
 };
 
-struct UdpIpEncap {
+/// The element of the classes UDPIPEncap and DynamicUDPIPEncap.
+pub(super) struct UdpIpEncap {
     outer: Outer,
     /// The source port and the destination port.
     ports: [u16; 2],
     checksum: bool,
     id: u16,
+    /// The number of packets after which both ports grow by one; 0 if they stay the same.
+    interval: u32,
+    /// The number of packets with the current ports, if they grow.
+    sent: u32,
+    /// The number by which both ports have grown.
+    grown: u16,
 }
 
 const INNER: usize = udp::Header::LEN;
 
 impl UdpIpEncap {
+    pub(super) fn new(
+        source: Ipv4Addr,
+        destination: Destination,
+        ports: [u16; 2],
+        checksum: bool,
+        interval: u32,
+    ) -> UdpIpEncap {
+        let outer = Outer::new(source, destination, ip_protocol::UDP, 250);
+        UdpIpEncap { outer, ports, checksum, id: 0, interval, sent: 0, grown: 0 }
+    }
+
+    /// Returns the source port and the destination port of the next packet.
+    #[inline]
+    fn current_ports(&self) -> [u16; 2] {
+        self.ports.map(|port| port.wrapping_add(self.grown))
+    }
+
+    /// Encapsulates packets with ports that grow after every `interval` packets.
+    fn process_with_new_ports(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let template = self.outer.template(cx);
+        each(cx, batch, |packet| {
+            let sum = self.checksum.then(|| self.sum());
+            self.encapsulate(packet, &template, sum, self.id)?;
+            self.id = self.id.wrapping_add(1);
+            self.sent += 1;
+            if self.sent >= self.interval {
+                (self.sent, self.grown) = (0, self.grown.wrapping_add(1));
+            }
+            Ok(())
+        });
+    }
+
     /// Returns the part of the UDP checksum's sum that is the same for all packets: over the pseudo header
     /// and the UDP header, without both length fields, and without the destination address if it comes from
     /// each packet's annotation.
@@ -93,7 +132,7 @@ impl UdpIpEncap {
             Destination::Annotation => Ipv4Addr::UNSPECIFIED,
         };
         let pseudo = PseudoHeader::V4 { source: self.outer.source, destination: fixed };
-        let [source, destination] = self.ports;
+        let [source, destination] = self.current_ports();
         pseudo.sum(ip_protocol::UDP, 0).word(source).word(destination)
     }
 
@@ -108,7 +147,8 @@ impl UdpIpEncap {
             let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
             checksum = sum.udp_checksum();
         }
-        let words = [self.ports[0], self.ports[1], length, checksum].map(U16::new);
+        let [source, destination] = self.current_ports();
+        let words = [source, destination, length, checksum].map(U16::new);
         let mut header = [0; INNER];
         header.copy_from_slice(words.as_bytes());
         template.prepend(packet, id, &header)
@@ -121,17 +161,25 @@ impl Element for UdpIpEncap {
         let length = Action::Set(bytes(Base::Transport, 4, 2), Value::Number(length));
         // The checksum field is zero, unless the effects below declare that the checksum is recomputed.
         let checksum = constant(bytes(Base::Transport, 6, 2), &[0, 0]);
-        let port = |field, number: u16| constant(field, &number.to_be_bytes());
+        let port = |field, number: u16| match self.interval {
+            0 => constant(field, &number.to_be_bytes()),
+            _ => pure(field, "growing port", &[]),
+        };
         let [source, destination] = self.ports;
         let ports = [port(wire_field::SRC_PORT, source), port(wire_field::DST_PORT, destination)];
-        self.outer.effects(
+        let effects = self.outer.effects(
             INNER,
             ports.into_iter().chain([length, checksum]).collect(),
             self.checksum.then_some(HeaderKind::Udp),
-        )
+        );
+        if self.interval > 0 { effects.sharing("ports") } else { effects }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if self.interval > 0 {
+            self.process_with_new_ports(cx, batch);
+            return;
+        }
         let mut id = self.id;
         let template = self.outer.template(cx);
         let sum = self.checksum.then(|| self.sum());
@@ -142,11 +190,21 @@ impl Element for UdpIpEncap {
         });
         self.id = id;
     }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        (self.interval > 0).then(|| Box::new((self.sent, self.grown)) as Box<dyn Any + Send>)
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        (self.sent, self.grown) = *state.downcast().map_err(|_| "the state of another class")?;
+        Ok(())
+    }
 }
 
 const HANDLERS: &[Handler<UdpIpEncap>] = &[
-    Handler::data(
+    Handler::argument(
         "src",
+        "SRC",
         |e| e.outer.source.to_string(),
         |e, cx, text| {
             let source = Ipv4Addr::parse(text, &cx.place());
@@ -154,8 +212,9 @@ const HANDLERS: &[Handler<UdpIpEncap>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dst",
+        "DST",
         |e| match e.outer.destination {
             Destination::Annotation => Ipv4Addr::UNSPECIFIED.to_string(),
             destination => destination.show(),
@@ -165,8 +224,9 @@ const HANDLERS: &[Handler<UdpIpEncap>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "sport",
+        "SPORT",
         |e| e.ports[0].to_string(),
         |e, cx, text| {
             let port = UdpPort::parse(text, &cx.place()).map_err(|reason| format!("SPORT: {reason}"))?;
@@ -174,8 +234,9 @@ const HANDLERS: &[Handler<UdpIpEncap>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dport",
+        "DPORT",
         |e| e.ports[1].to_string(),
         |e, cx, text| {
             let port = UdpPort::parse(text, &cx.place()).map_err(|reason| format!("DPORT: {reason}"))?;

@@ -90,14 +90,19 @@ fn filter_of(test: BytesTest) -> Filter {
     Filter::Leaf(Predicate::In { field: bytes(Base::Data, offset as usize, length), mask: mask.into(), set })
 }
 
+/// Returns the clauses of a pattern of `program`, all of which must hold.
+pub(crate) fn clauses_of(program: &PatternProgram, pattern: usize) -> Vec<Filter> {
+    let clauses = program.clauses(pattern).map(|(negated, tests)| {
+        let all = Filter::All(tests.into_iter().map(filter_of).collect());
+        if negated { all.not() } else { all }
+    });
+    clauses.collect()
+}
+
 impl Element for Classifier {
     fn effects(&self) -> Effects {
         let pattern = |n| {
-            let clauses = self.program.clauses(n).map(|(negated, tests)| {
-                let all = Filter::All(tests.into_iter().map(filter_of).collect());
-                if negated { all.not() } else { all }
-            });
-            let case = Case::new(Filter::All(clauses.collect()), Target::Output(n));
+            let case = Case::new(Filter::All(clauses_of(&self.program, n)), Target::Output(n));
             case.written(Written { argument: n, line: None })
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();

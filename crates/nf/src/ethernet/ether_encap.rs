@@ -13,7 +13,7 @@
 //! - `DST`: the destination address.
 //!
 //! ## Handlers
-//! - `ethertype`: the EtherType, in decimal.
+//! - `ethertype`, `etht`: the EtherType, in decimal.
 //! - `src`, `dst`: the addresses.
 //!
 //! ## Example
@@ -88,19 +88,26 @@ impl Element for EtherEncap {
     }
 }
 
-const HANDLERS: &[Handler<EtherEncap>] = &[
-    Handler::data(
-        "ethertype",
+/// Describes a handler for the EtherType.
+const fn ether_type(name: &'static str) -> Handler<EtherEncap> {
+    Handler::argument(
+        name,
+        "ETHERTYPE",
         |e| e.header.ether_type.get().to_string(),
         |e, cx, value| {
             let place = cx.place();
-
             e.header.ether_type = u16::parse(value, &place).map_err(|_| "expected uint16_t")?.into();
             Ok(())
         },
-    ),
-    Handler::data(
+    )
+}
+
+const HANDLERS: &[Handler<EtherEncap>] = &[
+    ether_type("ethertype"),
+    ether_type("etht"),
+    Handler::argument(
         "src",
+        "SRC",
         |e| format!("{:#}", e.header.source),
         |e, cx, value| {
             let place = cx.place();
@@ -109,8 +116,9 @@ const HANDLERS: &[Handler<EtherEncap>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dst",
+        "DST",
         |e| format!("{:#}", e.header.destination),
         |e, cx, value| {
             let place = cx.place();

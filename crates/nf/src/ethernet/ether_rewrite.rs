@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("SRC", "Ethernet address"), ArgInfo::required("DST", "Ethernet address")],
     table: &HANDLERS,
     samples: &["1:1:1:1:1:1, 2:2:2:2:2:2"],
+    reconfigures: true,
     build: |args| {
         let (source, destination): (MacAddr, MacAddr) = (args.required("SRC"), args.required("DST"));
         args.finish()?;
@@ -101,8 +102,9 @@ impl Element for EtherRewrite {
 }
 
 const HANDLERS: &[Handler<EtherRewrite>] = &[
-    Handler::data(
+    Handler::argument(
         "src",
+        "SRC",
         |e| format!("{:#}", e.get("src")),
         |e, cx, value| {
             let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
@@ -110,8 +112,9 @@ const HANDLERS: &[Handler<EtherRewrite>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "dst",
+        "DST",
         |e| format!("{:#}", e.get("dst")),
         |e, cx, value| {
             let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;

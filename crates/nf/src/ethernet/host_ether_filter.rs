@@ -46,6 +46,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     samples: &["2:0:0:0:0:2", "2:0:0:0:0:1, true, false -> 1/2", "2:0:0:0:0:2, OFFSET 6"],
+    reconfigures: true,
     build: |args| {
         let element = HostEtherFilter {
             own: args.required("ETHER"),

@@ -39,7 +39,6 @@ use super::ether_switch::{SWITCH, build};
 pub static CLASS: Class = Class {
     name: "ListenEtherSwitch",
     ports: "-/=+",
-    flow: "x",
     manual: manual!("listen_ether_switch.rs"),
     samples: &["-> 2/3", "TIMEOUT 0 -> 1/2", "TIMEOUT 0 -> 2/3", "TIMEOUT 2 -> 2/3"],
     build: |args| build(args, true),

@@ -28,6 +28,7 @@ pub static CLASS: Class = Class {
     manual: manual!("mark_mac_header.rs"),
     args: &[ArgInfo::positional("OFFSET", "unsigned", "0"), ArgInfo::positional("LENGTH", "unsigned", "0")],
     samples: &["", "2, 14"],
+    reconfigures: true,
     build: |args| {
         let (offset, length) = (args.value::<u32>("OFFSET"), args.value::<u32>("LENGTH"));
         args.finish()?;

@@ -1,6 +1,7 @@
 //! Elements for Ethernet: headers, addresses, ARP header checks, CRC, switches, VLAN tags, and the
 //! classification of packets by byte patterns.
 
+mod bridge_message;
 pub mod check_arp_header;
 pub mod check_crc32;
 pub mod classifier;
@@ -8,11 +9,14 @@ pub mod ensure_ether;
 pub mod ether_encap;
 pub mod ether_mirror;
 pub mod ether_rewrite;
+pub mod ether_span_tree;
 pub mod ether_switch;
+pub mod get_ether_address;
 pub mod host_ether_filter;
 pub mod listen_ether_switch;
 pub mod mark_mac_header;
 pub mod set_crc32;
+pub mod set_ether_address;
 pub mod store_ether_address;
 pub mod vlan;
 

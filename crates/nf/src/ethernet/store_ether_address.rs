@@ -26,7 +26,7 @@
 use element::args::{AnnotationOffset, ArgType, Raw};
 use element::class::ArgInfo;
 use element::effects::{Action, Depends, Predicate, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use wire::MacAddr;
 
 use crate::editing::{annotation, bytes, each_or_aside, or_aside, value};
@@ -47,16 +47,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let address: Option<MacAddr> = args.get("ADDR");
         let annotation: Option<AnnotationOffset<6>> = args.get("ANNO");
-        let Raw(offset) = args.required("OFFSET");
-        args.finish()?;
-        let offset = match offset.as_str() {
-            "src" => Ok(6),
-            "dst" => Ok(0),
-            number => u32::parse(number, &args.place()),
-        };
-        if offset.is_err() {
-            args.error("type mismatch: bad OFFSET");
-        }
+        let offset = read_offset(args)?;
         let from = match (address, annotation) {
             (Some(address), None) => From::Constant(address),
             (None, Some(AnnotationOffset(place))) => From::Annotation(place),
@@ -66,10 +57,29 @@ pub static CLASS: Class = Class {
             }
         };
         args.finish()?;
-        Ok(Box::new(StoreEtherAddress { from, offset: offset.unwrap_or_default() as usize }))
+        Ok(Box::new(StoreEtherAddress { from, offset }))
     },
     ..Class::DEFAULT
 };
+
+/// Reads the argument OFFSET: the offset of an Ethernet address from the start of the packet, or `src` or
+/// `dst`. A wrong number is reported, and 0 returned.
+///
+/// # Errors
+/// If this argument is missing, or an earlier argument is wrong.
+pub(super) fn read_offset(args: &mut Args<'_>) -> Result<usize, Invalid> {
+    let Raw(offset) = args.required("OFFSET");
+    args.finish()?;
+    let offset = match offset.as_str() {
+        "src" => Ok(6),
+        "dst" => Ok(0),
+        number => u32::parse(number, &args.place()),
+    };
+    if offset.is_err() {
+        args.error("type mismatch: bad OFFSET");
+    }
+    Ok(offset.unwrap_or_default() as usize)
+}
 
 #[derive(Clone, Copy)]
 enum From {

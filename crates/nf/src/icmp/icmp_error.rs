@@ -71,6 +71,7 @@ pub static CLASS: Class = Class {
         "10.0.0.1, parameterproblem",
         "10.0.0.1, redirect, host",
     ],
+    reconfigures: true,
     build: |args| {
         let source: Option<Ipv4Addr> = args.get("SRC");
         let kind: String = args.required("TYPE");

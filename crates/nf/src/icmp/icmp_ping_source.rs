@@ -52,6 +52,7 @@ use wire::icmp::kind;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
 use crate::editing::{ipv4_with_options, missing, value};
+use crate::fixed;
 
 /// The element class `ICMPPingSource`.
 pub static CLASS: Class = Class {
@@ -222,9 +223,13 @@ fn milliseconds(time: u64) -> String {
     format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 
-/// Formats a time in microseconds as a number of seconds.
+/// Formats a time in microseconds as a number of seconds, or of microseconds if it is less than 1 ms, with
+/// the unit.
 fn seconds(time: u64) -> String {
-    format!("{}.{:06}", time / 1_000_000, time % 1_000_000)
+    match time {
+        1..1_000 => format!("{time}us"),
+        _ => format!("{}s", fixed::quotient(time, 1_000_000)),
+    }
 }
 
 impl IcmpPingSource {

@@ -1,14 +1,13 @@
 //! # Message
-//! Prints a message when the configuration is read or starts to run.
+//! Prints a message when the configuration is read.
 //!
 //! ## Usage
 //! `Message(MESSAGE [, TYPE])`
 //!
 //! ## Arguments
 //! - `MESSAGE`: the text.
-//! - `TYPE`: `MESSAGE`, `WARNING` or `ERROR`, in any case. `MESSAGE` prints the text when the configuration
-//!   starts to run. `WARNING` reports it as a warning when the configuration is read. `ERROR` reports it as
-//!   an error, which prevents the configuration from running.
+//! - `TYPE`: `MESSAGE`, `WARNING` or `ERROR`, in any case. `MESSAGE` prints the text, and `WARNING` reports
+//!   it as a warning. `ERROR` reports it as an error, which prevents the configuration from running.
 //!
 //! ## Example
 //! ```click
@@ -20,7 +19,7 @@
 
 use element::args::Raw;
 use element::class::{ArgInfo, ConfigurePhase};
-use element::{Class, Cx, Effects, Element, manual};
+use element::{Class, Effects, Element, manual};
 use lang::args::unquote;
 
 /// The element class `Message`.
@@ -36,32 +35,22 @@ pub static CLASS: Class = Class {
         let Raw(kind) = args.value("TYPE");
         let kind = unquote(&kind);
         args.finish()?;
-        let mut said = None;
         match kind.to_ascii_uppercase().as_str() {
-            "MESSAGE" => said = Some(text),
+            "MESSAGE" => args.note(text),
             "WARNING" => args.warn(text),
             "ERROR" => args.error(text),
             _ => args.error("unrecognized message type"),
         }
         args.finish()?;
-        Ok(Box::new(Message(said)))
+        Ok(Box::new(Message))
     },
     ..Class::DEFAULT
 };
 
-/// The text to print when the configuration starts to run; `None` if it has been printed, or reported as a
-/// warning or an error.
-struct Message(Option<String>);
+struct Message;
 
 impl Element for Message {
     fn effects(&self) -> Effects {
         Effects::none()
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if let Some(text) = self.0.take() {
-            cx.messages().message(format_args!("{text}\n"));
-        }
-        Ok(())
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! If two addresses have exactly their first n bits in common, so have the addresses that replace them. The
 //! replacements depend on a random key. 0.0.0.0 and 255.255.255.255 are not replaced; these two, and the
-//! addresses that would be replaced by them, are exceptions to the rule. The IP header checksum is updated;
-//! in ICMP errors that quote at least 8 bytes after the IP header, the addresses of the quoted packet are
-//! replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are not updated. Packets without
-//! an IPv4 header leave by output 1, or are dropped.
+//! addresses that would be replaced by them, are exceptions to the rule. The IP header checksum is updated.
+//! In ICMP errors, the addresses and the checksum of the quoted IP header, and the gateway of a redirect, are
+//! replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are not updated, and addresses
+//! in IP options and in payloads stay. Packets without an IPv4 header leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `AnonymizeIPAddr([KEYWORDS])`
@@ -141,18 +141,30 @@ impl AnonymizeIpAddr {
         if ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0 {
             let transport = packet.header_mut(Base::Transport).unwrap_or_default();
             let Ok((message, quoted)) = icmp::Header::mut_from_prefix(transport) else { return Ok(()) };
-            let length = quoted.len();
-            let Ok((inner, _)) = ipv4::Header::mut_from_prefix(quoted) else { return Ok(()) };
-            if message.is_error()
+            if !message.is_error() {
+                return Ok(());
+            }
+            let mut change = Delta::default();
+            if message.kind == icmp::kind::REDIRECT {
+                let old = u32::from(message.identifier.get()) << 16 | u32::from(message.sequence.get());
+                let new = map.address(old);
+                message.identifier.set((new >> 16) as u16);
+                message.sequence.set(new as u16);
+                change = change + Delta::u32(old, new);
+            }
+            if let Ok((inner, _)) = ipv4::Header::mut_from_prefix(quoted)
                 && inner.header_len() >= ipv4::Header::LEN
-                && length >= inner.header_len() + 8
             {
+                let before = inner.checksum.get();
                 for field in [&mut inner.source, &mut inner.destination] {
                     let (old, new) = (field.get(), map.address(field.get()));
                     field.set(new);
-                    message.checksum.set(Delta::u32(old, new).apply(message.checksum.get()));
+                    change = change + Delta::u32(old, new);
+                    inner.checksum.set(Delta::u32(old, new).apply(inner.checksum.get()));
                 }
+                change = change + Delta::u16(before, inner.checksum.get());
             }
+            message.checksum.set(change.apply(message.checksum.get()));
         }
         Ok(())
     }
@@ -161,7 +173,7 @@ impl AnonymizeIpAddr {
 impl Element for AnonymizeIpAddr {
     fn effects(&self) -> Effects {
         let transport = |offset, length| Field::Bytes { base: Base::Transport, offset, length };
-        let (sum, quoted) = (transport(2, 2), transport(20, 8));
+        let (sum, gateway, quoted) = (transport(2, 2), transport(4, 4), transport(18, 10));
         let set = |field: Field, name| Action::Set(field.clone(), Value::Pure { name, reads: vec![field] });
         let message = vec![
             wire_field::IP_PROTOCOL,
@@ -171,6 +183,7 @@ impl Element for AnonymizeIpAddr {
             transport(0, 1),
             transport(8, 1),
             sum.clone(),
+            gateway.clone(),
             quoted.clone(),
         ];
         let in_message = |field| {
@@ -184,13 +197,14 @@ impl Element for AnonymizeIpAddr {
             .with(set(wire_field::IP_SRC, "anonymous address"))
             .with(set(wire_field::IP_DST, "anonymous address"))
             .with(in_message(sum))
+            .with(in_message(gateway))
             .with(in_message(quoted))
             .updating(&[HeaderKind::Ipv4]);
         Effects::cases(vec![aside(missing, DropReason::NoHeader), replaced]).depending_on(Depends::Random)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.map.key = cx.random().u64(..);
+        self.map.key = cx.random().u64();
         Ok(())
     }
 

@@ -198,7 +198,7 @@ impl Fragmenting for Ip6Fragmenter {
         let start = repeated + present(plan.id);
         self.payload.resize(plan.total - start, 0);
         packet.read_at(network + start, &mut self.payload);
-        let id = cx.random().u32(..);
+        let id = cx.random().u32();
         let mac = packet.offset(Base::Mac);
         if !make_first(&mut packet, network, plan, id) {
             return cx.drop(packet, DropReason::NoHeadroom);

@@ -132,7 +132,9 @@ impl Fragmenting for IpFragmenter {
         }
         let first = mtu.saturating_sub(header_length) & !7;
         let whole_header = header_length == ipv4::Header::LEN + options.len();
-        if first < 8 || !whole_header || self.honors && ip.dont_fragment() {
+        // A datagram ends at 65535 bytes at most (RFC 791). Later parts would begin at offset 0 again.
+        let is_too_long = ip.fragment_offset() + usize::from(ip.total_length.get()) > usize::from(u16::MAX);
+        if first < 8 || !whole_header || is_too_long || self.honors && ip.dont_fragment() {
             return Ok(Choice::Refuse);
         }
         Ok(Choice::Split(Plan { header_length, first, payload: total - header_length }))
@@ -166,7 +168,8 @@ impl Fragmenting for IpFragmenter {
         copy_options(ipv4_with_options(&packet).map_or(&[], |(_, options)| options), &mut self.fragment);
         let later_header = self.fragment.len();
 
-        let new_id = cx.random().u16(..);
+        // The same identifier as in Click, which writes the number in the machine's byte order.
+        let new_id = (cx.random().bits() as u16).swap_bytes();
         let Ok(ip) = ipv4(&mut packet) else { return cx.drop(packet, DropReason::NoHeader) };
         if ip.dont_fragment() {
             ip.id.set(new_id);
@@ -215,7 +218,13 @@ impl Element for IpFragmenter {
         let passes = Case::new(Filter::Any(short.to_vec()), Target::Output(0));
         let whole = within(wire_field::IP_VERSION_IHL, 0x0f, 5, 15);
         let whole = whole.and([Predicate::at_most(header_length(), rest())]);
-        let mut refusals = vec![Predicate::at_most(mtu().plus_constant(-7), header_length()), whole.not()];
+        // The sum is opaque: the diagrams of proofs would be large, and no other element compares it.
+        let is_too_long = Filter::Leaf(Predicate::Opaque {
+            about: "ends after byte 65535 of the datagram",
+            reads: vec![wire_field::IP_LENGTH, wire_field::IP_FRAGMENT],
+        });
+        let mut refusals =
+            vec![Predicate::at_most(mtu().plus_constant(-7), header_length()), whole.not(), is_too_long];
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }

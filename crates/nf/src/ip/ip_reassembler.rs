@@ -5,6 +5,9 @@
 //! 0), and the time stamp of the fragment that came last. Packets that are no fragments pass unchanged. The
 //! network header annotation must be set.
 //!
+//! If a router has marked a fragment for congestion, the reassembled packet has the mark. If other fragments
+//! say that the sender does not know such marks, the packet is dropped (RFC 3168, section 5.3).
+//!
 //! Fragments belong together if they have the same addresses, protocol, identification and VLANs. The VLANs
 //! are the VLAN annotation and the tags between link header and network header, at most two in total.
 //! Elements that number aggregates, such as AggregateIPFlows, write to the bytes of the VLAN annotation: in
@@ -246,7 +249,10 @@ impl IpReassembler {
             Ok(None) => return Some(packet),
             Ok(Some(part)) => part,
             Err(reason) => {
-                self.counts.bad += u64::from(reason != DropReason::NoHeader);
+                if reason != DropReason::NoHeader {
+                    self.counts.fragments += 1;
+                    self.counts.bad += 1;
+                }
                 cx.drop(packet, reason);
                 return None;
             }
@@ -313,6 +319,7 @@ impl IpReassembler {
         let length = self.store.length(set) as usize;
         let Piece { mut packet, to, at, .. } = self.store.pop(set)?;
         let mut longest = total_length(&packet);
+        let mut marks = congestion(&packet);
         let header = packet.offset(Base::Network).map_or(0, |network| (at as isize - network) as usize);
         if header + length > usize::from(u16::MAX) {
             // The datagram is too long with the header of its first fragment: the headers of the other
@@ -326,6 +333,7 @@ impl IpReassembler {
         let mut whole = Some(packet);
         while let Some(piece) = self.store.pop(set) {
             longest = longest.max(total_length(&piece.packet));
+            marks |= congestion(&piece.packet);
             for bytes in piece.bytes() {
                 whole = whole.and_then(|whole| cx.append(whole, bytes));
             }
@@ -334,11 +342,20 @@ impl IpReassembler {
         }
         self.store.close(set, true);
         let mut packet = whole?;
+        if marks & (1 << ecn::CE) != 0 && marks & (1 << ecn::NOT_ECT) != 0 {
+            // The mark of a router would be lost, or would reach a receiver that does not expect it.
+            self.counts.bad += 1;
+            cx.drop(packet, DropReason::BadIpHeader);
+            return None;
+        }
         self.counts.good += 1;
         let bytes = packet.header_mut(Base::Network).unwrap_or_default();
         if let Ok((ip, _)) = ipv4::Header::mut_from_prefix(bytes) {
             ip.total_length.set((header + length) as u16);
             ip.fragment.set(ip.fragment.get() & !(MORE_FRAGMENTS | FRAGMENT_OFFSET));
+            if marks & (1 << ecn::CE) != 0 {
+                ip.tos |= ecn::CE;
+            }
             if let Some(header) = bytes.get_mut(..header) {
                 let _ = checksum::fill_ipv4(header);
             }
@@ -402,6 +419,19 @@ fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
 /// Returns the total length in a packet's IPv4 header, in bytes.
 fn total_length(packet: &Packet) -> u16 {
     ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
+}
+
+/// The values of the field for congestion notification (RFC 3168, section 5) that matter here.
+mod ecn {
+    /// The sender does not know congestion notification.
+    pub(super) const NOT_ECT: u8 = 0;
+    /// A router on the way was congested.
+    pub(super) const CE: u8 = 3;
+}
+
+/// Returns the value of a packet's field for congestion notification, as the bit with this number.
+fn congestion(packet: &Packet) -> u8 {
+    ipv4_with_options(packet).map_or(0, |(ip, _)| 1 << (ip.tos & 3))
 }
 
 /// Takes fragments whose flow another worker owns out of a batch, and sends them to their owners. Packets

@@ -8,8 +8,10 @@ pub mod check_ip_header;
 pub mod check_ip_header2;
 pub mod check_tcp_header;
 pub mod check_udp_header;
+pub mod clamp_mss;
 pub mod dec_ip6_hlim;
 pub mod dec_ip_ttl;
+pub mod erase_ip_payload;
 pub mod filter;
 pub mod fix_ip_src;
 mod fragmenting;
@@ -44,6 +46,7 @@ pub mod strip_ip_header;
 pub mod strip_tcp_header;
 pub mod strip_to_network_header;
 pub mod strip_transport_header;
+pub mod truncate_ip_payload;
 pub mod unstrip_ip_header;
 pub mod unstrip_transport_header;
 

@@ -47,7 +47,7 @@ struct SetIpChecksum {
 
 /// Sets the checksum of a packet. `None` if the packet is too short for the header, or the header length is
 /// below 20 bytes.
-pub(super) fn set(packet: &mut Packet) -> Option<()> {
+pub(crate) fn set(packet: &mut Packet) -> Option<()> {
     let base = if packet.offset(Base::Network).is_some() { Base::Network } else { Base::Data };
     // Fast path for a header without options.
     if let Some(bytes) = packet.header_chunk_mut::<{ ipv4::Header::LEN }>(base)
@@ -68,7 +68,7 @@ pub(super) fn set(packet: &mut Packet) -> Option<()> {
 
 /// Returns the cases of the declaration for [`set`]: packets with the network header annotation, packets
 /// without it, and packets that are dropped.
-pub(super) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let whole = |base, rest| {
         let header_length = ipv4_header_length(base, 0);
         Predicate::reaches(base, 0, ipv4::Header::LEN as u16)

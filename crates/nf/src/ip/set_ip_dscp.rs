@@ -113,8 +113,9 @@ impl<V: Version> Element for SetDscp<V> {
 
 impl<V: Version> SetDscp<V> {
     /// The handlers: a single handler, which reads and writes the code point.
-    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::argument(
         "dscp",
+        "DSCP",
         |e| e.text.clone(),
         |e, cx, value| {
             e.bits = parse(value, &cx.place())?;

@@ -91,8 +91,9 @@ impl<V: Version> Element for SetEcn<V> {
 
 impl<V: Version> SetEcn<V> {
     /// The handlers: a single handler, which reads and writes the ECN bits.
-    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::argument(
         "ecn",
+        "ECN",
         |e| e.text.clone(),
         |e, _, value| {
             e.ecn = parse(value).ok_or(BAD)?;

@@ -2,7 +2,8 @@
 //! Recomputes the checksum of the TCP segment.
 //!
 //! The network and transport header annotations must be set. Packets that are shorter than their IP header
-//! says, or too short for a TCP header, are dropped, each with a message. The protocol field is not checked.
+//! says, or too short for a TCP header, are dropped, each with a message. The protocol is not checked: the
+//! checksum of a packet of another protocol covers that protocol's number, and is at the same offset.
 //!
 //! ## Usage
 //! `SetTCPChecksum([FIXOFF])`
@@ -23,7 +24,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Checksum, Filter, HeaderKind, Predicate, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::checksum::PseudoHeader;
-use wire::{FromBytes, ip_protocol, tcp};
+use wire::{FromBytes, tcp};
 
 use crate::editing::{
     bytes, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, pure, rest_from, sum_from,
@@ -78,7 +79,7 @@ pub(super) fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     // the old checksum cancels it.
     let old = header.checksum.get();
     let (ip, options) = ipv4_with_options(packet)?;
-    let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length).word(!old);
+    let sum = PseudoHeader::routed(ip, options).sum(ip.protocol, length).word(!old);
     let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
     header_mut(packet)?.checksum.set(checksum);
     Some(())

@@ -3,7 +3,8 @@
 //!
 //! The network and transport header annotations must be set. Fragments, packets shorter than their UDP
 //! length, packets with a UDP length below 8, and packets without these annotations leave by output 1;
-//! without output 1 they are dropped, and a message reports the first of them.
+//! without output 1 they are dropped, and a message reports the first of them. The protocol is not checked:
+//! the checksum of a packet of another protocol covers that protocol's number, and is at the same offset.
 //!
 //! ## Usage
 //! `SetUDPChecksum`
@@ -19,7 +20,7 @@
 use element::effects::{Checksum, Filter, HeaderKind, Number, Predicate, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
-use wire::{FromBytes, ip_protocol, udp};
+use wire::{FromBytes, udp};
 
 use crate::editing::{bytes, ipv4_with_options, length_from, or_aside, rest_from, sum_from, within};
 
@@ -53,7 +54,7 @@ pub(super) fn set(packet: &mut Packet) -> Option<()> {
     }
     // The sum over the datagram includes the checksum field with the old checksum. Adding the complement of
     // the old checksum cancels it.
-    let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
+    let sum = PseudoHeader::routed(ip, options).sum(ip.protocol, length).word(!udp.checksum.get());
     let checksum = sum_from(packet, Base::Transport, length, sum)?.udp_checksum();
     let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;
     udp::Header::mut_from_bytes(header).ok()?.checksum.set(checksum);

@@ -11,6 +11,11 @@ use element::{Base, Packet};
 /// The length in bytes of the number that NumberPacket writes into packets.
 const SIZE: usize = 8;
 
+/// The service that NumberPacket publishes: the order of the bytes of its numbers.
+struct ByteOrder {
+    is_network: bool,
+}
+
 /// Returns the number at an offset from the start of a packet; `None` if the packet ends before the number
 /// does.
 fn number_at(packet: &Packet, offset: usize, net_order: bool) -> Option<u64> {

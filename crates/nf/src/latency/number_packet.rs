@@ -23,14 +23,16 @@
 //! ## See also
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
-use element::class::ArgInfo;
+use std::sync::Arc;
+
+use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{
     Action, Case, Depends, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, manual};
 use packet::SLOT_CAPACITY;
 
-use super::{SIZE, number_field};
+use super::{ByteOrder, SIZE, number_field};
 
 /// The element class `NumberPacket`.
 pub static CLASS: Class = Class {
@@ -40,6 +42,8 @@ pub static CLASS: Class = Class {
     table: &HANDLERS,
     state: &[StatePart::kept("numbers", &["count"])],
     samples: &["", "10, NET_ORDER true"],
+    // RecordTimestamp, which publishes a service itself, asks for the byte order.
+    phase: ConfigurePhase::Information,
     build: |args| {
         let offset = args.value::<i32>("OFFSET");
         let net_order = args.value::<bool>("NET_ORDER");
@@ -49,6 +53,7 @@ pub static CLASS: Class = Class {
             args.too_large("OFFSET", SLOT_CAPACITY - SIZE);
         }
         args.finish()?;
+        args.setup.publish(args.id(), Arc::new(ByteOrder { is_network: net_order }));
         Ok(Box::new(NumberPacket { offset: offset as usize, net_order, count: 0 }))
     },
     ..Class::DEFAULT

@@ -15,11 +15,11 @@
 //! - `OFFSET`: the offset of the number in bytes; if not given or negative, packets are counted instead.
 //! - `DYNAMIC`: if true, room is made for larger numbers; otherwise times of packets with such numbers are
 //!   not recorded.
-//! - `NET_ORDER`: if true, numbers are in network byte order.
+//! - `NET_ORDER`: if true, numbers are in network byte order. A TimestampDiff that names this element reads
+//!   them in the same order.
 //! - `SAMPLE`: with OFFSET, only the times of packets with a multiple of this number are recorded, and N is
 //!   the room for these times only.
-//! - `COUNTER`: the NumberPacket; accepted for compatibility with FastClick, without effect; give NET_ORDER
-//!   instead.
+//! - `COUNTER`: the NumberPacket that writes the numbers; its NET_ORDER counts in place of this element's.
 //!
 //! ## Example
 //! ```click
@@ -39,7 +39,7 @@ use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, StatePart, Timestamp, manual};
 
-use super::{number_at, number_field};
+use super::{ByteOrder, number_at, number_field};
 
 /// The element class `RecordTimestamp`.
 pub static CLASS: Class = Class {
@@ -64,17 +64,21 @@ pub static CLASS: Class = Class {
         let dynamic = args.value::<bool>("DYNAMIC");
         let net_order = args.value::<bool>("NET_ORDER");
         let sample = args.value::<u32>("SAMPLE").max(1);
-        let _: Option<ElementRef> = args.get("COUNTER");
+        let counter = args.get("COUNTER").map(|ElementRef(counter)| args.setup.service::<ByteOrder>(counter));
+        if matches!(counter, Some(None)) {
+            args.error("COUNTER must be a valid NumberPacket element");
+        }
         args.finish()?;
+        let net_order = counter.flatten().map_or(net_order, |order| order.is_network);
         let room = if room == 0 { 65_536 } else { room };
         // The number of packets that will be counted is not known in advance, so room is made for more than
         // N of them.
         let grows = dynamic || offset < 0;
         let sample = if offset < 0 { 1 } else { sample };
-        let times = Arc::new(Times::new(room, grows, sample.into()));
+        let times = Arc::new(Times { net_order, ..Times::new(room, grows, sample.into()) });
         args.setup.publish(args.id(), Arc::clone(&times));
         let offset = usize::try_from(offset).ok();
-        Ok(Box::new(RecordTimestamp { times, offset, net_order, count: 0, refused: false }))
+        Ok(Box::new(RecordTimestamp { times, offset, count: 0, refused: false }))
     },
     ..Class::DEFAULT
 };
@@ -97,6 +101,8 @@ pub(super) struct Times {
     most: usize,
     /// Only times of numbers that are multiples of this are stored.
     sample: u64,
+    /// True if the numbers in packets are in network byte order.
+    pub(super) net_order: bool,
 }
 
 impl Times {
@@ -104,7 +110,7 @@ impl Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
         let blocks = (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
-        let times = Times { blocks, most, sample };
+        let times = Times { blocks, most, sample, net_order: false };
         // The blocks for N times are allocated now, up to `MOST_AT_ONCE`, so that the allocation does not
         // delay packets.
         times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
@@ -156,7 +162,6 @@ impl Times {
 struct RecordTimestamp {
     times: Arc<Times>,
     offset: Option<usize>,
-    net_order: bool,
     count: u64,
     /// True if a warning has been printed about a number for which there is no room.
     refused: bool,
@@ -182,7 +187,7 @@ impl Element for RecordTimestamp {
         let mut refused = false;
         for packet in batch.iter() {
             let number = match self.offset {
-                Some(offset) => number_at(packet, offset, self.net_order),
+                Some(offset) => number_at(packet, offset, self.times.net_order),
                 None => Some(self.count),
             };
             self.count += 1;

@@ -3,7 +3,7 @@
 //!
 //! Packets are identified by the number that NumberPacket has written into them. Packets that are too short
 //! for a number, and packets whose time was not recorded, go to output 1, or are dropped. Delays are in
-//! whole microseconds.
+//! whole microseconds, or in nanoseconds with NANO.
 //!
 //! ## Usage
 //! `TimestampDiff(RECORDER [, KEYWORDS])`
@@ -13,6 +13,7 @@
 //! - `OFFSET`: the offset of the number in bytes.
 //! - `N`: the number of delays for which memory is reserved.
 //! - `MAXDELAY`: the longest delay that is counted, in milliseconds.
+//! - `NANO`: if true, delays are in nanoseconds.
 //! - `NET_ORDER`: if true, numbers are in network byte order.
 //! - `SAMPLE`: only the delays of packets with a multiple of this number are measured; other packets go to
 //!   output 0.
@@ -58,7 +59,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFSET", "int", "40"),
         ArgInfo::keyword("N", "unsigned", "65536"),
         ArgInfo::keyword("MAXDELAY", "unsigned", "1000"),
-        ArgInfo::keyword("NET_ORDER", "bool", "false"),
+        ArgInfo::keyword("NANO", "bool", "false"),
+        ArgInfo::keyword("NET_ORDER", "bool", "").computed("that of RECORDER"),
         ArgInfo::keyword("SAMPLE", "unsigned", "1"),
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
@@ -75,11 +77,12 @@ pub static CLASS: Class = Class {
         let offset = args.value::<i32>("OFFSET");
         let room = args.value::<u32>("N").min(1 << 28) as usize;
         let max_delay = args.value::<u32>("MAXDELAY");
-        let net_order = args.value::<bool>("NET_ORDER");
+        let unit = if args.value::<bool>("NANO") { 1 } else { 1_000 };
+        let net_order = args.get::<bool>("NET_ORDER");
         let sample = args.value::<u32>("SAMPLE").max(1).into();
         let verbose = args.value::<bool>("VERBOSE");
         args.finish()?;
-        let times = args.setup.service(recorder);
+        let times = args.setup.service::<Times>(recorder);
         if times.is_none() {
             args.error("RECORDER must be a valid RecordTimestamp element");
         }
@@ -92,7 +95,8 @@ pub static CLASS: Class = Class {
         let delays = reserved(room).map_err(|error| args.error(refusal("N", "delays", &error)));
         args.finish()?;
         let delays = delays.map_err(|()| element::Invalid)?;
-        Ok(Box::new(TimestampDiff { times, offset, net_order, max_delay, sample, verbose, delays }))
+        let net_order = net_order.unwrap_or(times.net_order);
+        Ok(Box::new(TimestampDiff { times, offset, net_order, unit, max_delay, sample, verbose, delays }))
     },
     ..Class::DEFAULT
 };
@@ -101,25 +105,27 @@ struct TimestampDiff {
     times: Arc<Times>,
     offset: usize,
     net_order: bool,
+    /// The unit of delays in nanoseconds.
+    unit: i64,
     /// The longest delay that is counted, in milliseconds.
     max_delay: u32,
     sample: u64,
     verbose: bool,
-    /// The measured delays in microseconds, in the order of measurement.
-    delays: Vec<u32>,
+    /// The measured delays in units of `unit`, in the order of measurement.
+    delays: Vec<u64>,
 }
 
 /// Returns the delay below which `percent` percent of the delays lie: in the sorted list, the delay at this
 /// percentage of the length, or the last delay. Returns -1 if there are no delays.
-fn percentile(delays: &[u32], percent: f64) -> f64 {
+fn percentile(delays: &[u64], percent: f64) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
     let place = (percent * sorted.len() as f64 / 100.0).max(0.0) as usize;
-    sorted.get(place).or(sorted.last()).map_or(-1.0, |&delay| f64::from(delay))
+    sorted.get(place).or(sorted.last()).map_or(-1.0, |&delay| delay as f64)
 }
 
-fn mean(delays: &[u32]) -> f64 {
-    delays.iter().map(|&delay| f64::from(delay)).sum::<f64>() / delays.len() as f64
+fn mean(delays: &[u64]) -> f64 {
+    delays.iter().map(|&delay| delay as f64).sum::<f64>() / delays.len() as f64
 }
 
 /// Formats a number as C does, which writes `nan` in lower case.
@@ -143,7 +149,7 @@ impl Element for TimestampDiff {
         let now = cx.now();
         let (times, delays) = (&self.times, &mut self.delays);
         let (offset, net_order, max_delay) = (self.offset, self.net_order, i64::from(self.max_delay));
-        let sample = self.sample;
+        let (sample, unit) = (self.sample, self.unit);
         let mut late = None;
         batch.sift(
             |packet| {
@@ -151,11 +157,11 @@ impl Element for TimestampDiff {
                 if !number.is_multiple_of(sample) {
                     return Ok(());
                 }
-                let delay = (now - times.take(number).ok_or(DropReason::NoMatch)?).0 / 1_000;
-                if delay / 1_000 > max_delay {
-                    late = Some((number, delay));
+                let delay = (now - times.take(number).ok_or(DropReason::NoMatch)?).0.max(0);
+                if delay / 1_000_000 > max_delay {
+                    late = Some((number, delay / 1_000));
                 } else {
-                    delays.push(u32::try_from(delay).unwrap_or(0));
+                    delays.push((delay / unit).unsigned_abs());
                 }
                 Ok(())
             },
@@ -167,12 +173,14 @@ impl Element for TimestampDiff {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(std::mem::take(&mut self.delays)))
+        Some(Box::new((self.unit, std::mem::take(&mut self.delays))))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let delays: Vec<u32> = *state.downcast().map_err(|_| "the state of another class")?;
-        self.delays.extend(delays);
+        let (unit, delays): (i64, Vec<u64>) = *state.downcast().map_err(|_| "the state of another class")?;
+        // NANO may have changed.
+        let [old, new] = [unit, self.unit].map(i64::unsigned_abs);
+        self.delays.extend(delays.into_iter().map(|delay| delay.saturating_mul(old) / new));
         Ok(())
     }
 }
@@ -183,7 +191,7 @@ const HANDLERS: &[Handler<TimestampDiff>] = &[
     Handler::get("max", TimestampDiff::most),
     Handler::get("stddev", |e| {
         let mean = mean(&e.delays);
-        let squares = e.delays.iter().map(|&delay| (f64::from(delay) - mean).powi(2)).sum::<f64>();
+        let squares = e.delays.iter().map(|&delay| (delay as f64 - mean).powi(2)).sum::<f64>();
         show((squares / e.delays.len() as f64).sqrt())
     }),
     Handler::get("perc00", TimestampDiff::least),
@@ -208,7 +216,8 @@ const HANDLERS: &[Handler<TimestampDiff>] = &[
 
 impl TimestampDiff {
     fn least(&self) -> String {
-        self.delays.iter().min().unwrap_or(&u32::MAX).to_string()
+        // FastClick shows the largest number of 32 bits while there are no delays.
+        self.delays.iter().min().unwrap_or(&u32::MAX.into()).to_string()
     }
 
     fn most(&self) -> String {

@@ -6,7 +6,7 @@
 //!
 //! ## Handlers
 //! - `median`: the most frequent size; the handler's name is from FastClick.
-//! - `average`: the mean size, rounded down.
+//! - `average`: the mean size.
 //! - `dump`: lines `SIZE: COUNT`.
 //!
 //! ## Example
@@ -22,6 +22,7 @@ use packet::BATCH_CAPACITY;
 
 use super::histogram::Histogram;
 use super::metering;
+use crate::fixed::quotient;
 
 /// The element class `BatchStats`.
 pub static CLASS: Class = Class {
@@ -56,6 +57,6 @@ impl Element for BatchStats {
 
 const HANDLERS: &[Handler<BatchStats>] = &[
     Handler::get("median", |e| e.sizes.mode().0.to_string()),
-    Handler::get("average", |e| e.sizes.sum().checked_div(e.sizes.total()).unwrap_or(0).to_string()),
+    Handler::get("average", |e| quotient(e.sizes.sum(), e.sizes.total())),
     Handler::<BatchStats>::get("dump", |e| e.sizes.dump()).summed(),
 ];

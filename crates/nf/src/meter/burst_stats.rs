@@ -30,7 +30,7 @@ use packet::Annotations;
 
 use super::histogram::Histogram;
 use super::metering;
-use crate::script::number::Number;
+use crate::fixed::quotient;
 
 /// The element class `BurstStats`.
 pub static CLASS: Class = Class {
@@ -107,20 +107,8 @@ const HANDLERS: &[Handler<BurstStats>] = &[
         let lengths = &e.lengths;
         Ok(lengths.median().to_string())
     }),
-    Handler::read("average", |e, _, _| {
-        let lengths = &e.lengths;
-        Ok(match lengths.total() {
-            0 => "0".into(),
-            total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
-        })
-    }),
-    Handler::read("avg", |e, _, _| {
-        let lengths = &e.lengths;
-        Ok(match lengths.total() {
-            0 => "0".into(),
-            total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
-        })
-    }),
+    Handler::get("average", |e| quotient(e.lengths.sum(), e.lengths.total())),
+    Handler::get("avg", |e| quotient(e.lengths.sum(), e.lengths.total())),
     Handler::<BurstStats>::read("dump", |e, _, _| {
         let lengths = &e.lengths;
         Ok(lengths.dump())

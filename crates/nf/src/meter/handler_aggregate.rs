@@ -22,7 +22,7 @@
 //! Script, Counter
 
 use element::args::{ArgType, ElementRef, parse_real};
-use element::class::ArgInfo;
+use element::class::{ArgInfo, Notes};
 use element::{Call, Class, Cx, Effects, Element, ElementId, Handler, manual};
 
 use crate::script::number::Number;
@@ -34,6 +34,7 @@ pub static CLASS: Class = Class {
     manual: manual!("handler_aggregate.rs"),
     args: &[ArgInfo::rest("ELEMENTS", "element")],
     table: &HANDLERS,
+    notes: Notes { reads_handlers: true, ..Notes::NONE },
     build: |args| {
         let mut elements = Vec::new();
         args.each_of_rest(|args, _, text| {

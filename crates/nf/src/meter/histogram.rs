@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 /// The number of times that each value has been added; the value is the index.
 #[derive(Clone)]
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     counts: Vec<u64>,
 }
 
 impl Histogram {
     /// Returns an empty histogram for values up to `most`; larger values are counted as `most`.
-    pub(super) fn new(most: usize) -> Histogram {
+    pub(crate) fn new(most: usize) -> Histogram {
         Histogram { counts: vec![0; most + 1] }
     }
 
-    pub(super) fn add(&mut self, value: usize) {
+    pub(crate) fn add(&mut self, value: usize) {
         let last = self.counts.len() - 1;
         self.counts[value.min(last)] += 1;
     }
@@ -25,33 +25,33 @@ impl Histogram {
     }
 
     /// Returns the number of values that have been added.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// Returns the sum of the values that have been added, as they were counted.
-    pub(super) fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         self.seen().map(|(value, count)| value as u64 * count).sum()
     }
 
     /// Returns the number of different values that have been added.
-    pub(super) fn different(&self) -> usize {
+    pub(crate) fn different(&self) -> usize {
         self.seen().count()
     }
 
-    pub(super) fn max(&self) -> Option<usize> {
+    pub(crate) fn max(&self) -> Option<usize> {
         self.seen().last().map(|(value, _)| value)
     }
 
     /// Returns the most frequent value and its count; the smallest of several equally frequent values; (0,
     /// 0) if no value has been added.
-    pub(super) fn mode(&self) -> (usize, u64) {
+    pub(crate) fn mode(&self) -> (usize, u64) {
         self.seen().fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })
     }
 
     /// Returns the median: the smallest value such that more than half of the added values are at most as
     /// large. Returns 0 if no value has been added.
-    pub(super) fn median(&self) -> usize {
+    pub(crate) fn median(&self) -> usize {
         let half = self.total() / 2;
         let mut below = 0;
         let mut above = self.seen().filter(|(_, count)| {
@@ -62,7 +62,7 @@ impl Histogram {
     }
 
     /// Returns a line `VALUE: COUNT` for each value that has been added, in ascending order.
-    pub(super) fn dump(&self) -> String {
+    pub(crate) fn dump(&self) -> String {
         self.seen().fold(String::new(), |mut text, (value, count)| {
             // Writing to a string never fails.
             let _ = writeln!(text, "{value}: {count}");

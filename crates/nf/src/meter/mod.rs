@@ -6,7 +6,7 @@ pub mod batch_stats;
 pub mod burst_stats;
 pub mod cycle_count_accum;
 pub mod handler_aggregate;
-mod histogram;
+pub(crate) mod histogram;
 pub mod set_cycle_count;
 pub mod timestamp_accum;
 

@@ -8,6 +8,7 @@ use element::effects::{
 use element::{Base, DropReason};
 use wire::{ip_protocol, ipv4};
 
+use crate::aggregate::AGGREGATE;
 use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
 
 use super::desk::Translation;
@@ -150,6 +151,10 @@ fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) ->
         key.push(annotation(offset, 1));
         actions.push(Action::Set(annotation(offset, 1), Value::Choose { set: any, key }));
     }
+    if desk.sets_aggregate {
+        let set = IntervalSet::one(0, u32::MAX.into());
+        actions.push(Action::Set(AGGREGATE, Value::Choose { set, key }));
+    }
     actions
 }
 
@@ -197,6 +202,12 @@ pub(super) fn effects(desk: &Translation) -> Effects {
                 |&(_, reply): &(u8, u8)| Predicate::equals(bytes(Base::Transport, 0, 1), reply.into());
             let replies = Filter::Any(flavour.queries().iter().map(reply).collect());
             rest.push((vec![Case::new(replies, unmapped(spec, DropReason::NoMapping)).on(input)], None));
+        }
+        if desk.needs_syn {
+            let syn = u128::from(wire::tcp::flags::SYN);
+            let opens = Filter::All(vec![reaches(14), within(bytes(Base::Transport, 13, 1), syn, syn, syn)]);
+            let other = is_protocol(ip_protocol::TCP).and([opens.not()]);
+            rest.push((vec![Case::new(other, unmapped(spec, DropReason::NoMapping)).on(input)], None));
         }
         let (values, to) = match spec {
             Spec::Drop | Spec::Pass(_) => {
@@ -247,7 +258,7 @@ pub(super) fn effects(desk: &Translation) -> Effects {
         && desk.specs.iter().all(|spec| match spec {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
             Spec::Pattern(target) => target.pattern.chooses_port(),
-            Spec::Mapper(_) => false,
+            Spec::Mapper(mapper) => mapper.targets.iter().all(|target| target.pattern.chooses_port()),
         });
     effects.leaves = if chooses_home { Leaves::AtHome } else { Leaves::Here };
     // An FTPPortMapper (helper) makes mappings at one worker, so the packets of a flow must not be spread
@@ -256,6 +267,9 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     effects.finds_state = flavour.has_ports() && !desk.is_helped;
     effects.support.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
+    if desk.sets_aggregate {
+        effects = effects.depending_on(Depends::Counter);
+    }
     for what in chances(desk) {
         effects = effects.depending_on(what);
     }
@@ -274,9 +288,9 @@ fn leases(desk: &Translation) -> Option<Filter> {
     if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
         return None;
     }
-    // With a reply annotation, flows are not leased. Replies get the annotation of the flow's first packet,
-    // and a lease does not contain its value.
-    if desk.reply_annotation.is_some() {
+    // With a reply annotation or an aggregate, flows are not leased, because a lease does not contain the
+    // value.
+    if desk.reply_annotation.is_some() || desk.sets_aggregate {
         return None;
     }
     let flags = within(bytes(Base::Transport, 13, 1), (FIN | RST | SYN).into(), 0, 0);

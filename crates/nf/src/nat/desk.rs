@@ -4,6 +4,8 @@ use std::slice;
 
 use element::{Base, Cx, DropReason, Packet, Timestamp};
 use flow::{FlowId, Ipv4FlowKey};
+use packet::Annotations;
+use wire::{ip_protocol, tcp};
 
 use crate::sorting::Fate;
 
@@ -28,6 +30,10 @@ pub(super) struct Translation {
     /// belong to another worker.
     pub(super) is_helped: bool,
     pub(super) sharing: Sharing,
+    /// True if a TCP segment without SYN makes no mapping.
+    pub(super) needs_syn: bool,
+    /// True if the aggregate annotation of packets is set to the number of their mapping (SET_AGGREGATE).
+    pub(super) sets_aggregate: bool,
 }
 
 /// The settings for the state that all flows of an inside endpoint, or of an inside address, share.
@@ -46,6 +52,22 @@ pub(super) struct Sharing {
 }
 
 impl Translation {
+    /// Returns the settings of a translator with these specifications and outputs: without destination
+    /// annotation, reply annotation and shared state.
+    pub(super) fn new(flavour: Flavour, specs: Vec<Spec>, outputs: usize) -> Translation {
+        Translation {
+            flavour,
+            specs,
+            outputs,
+            sets_next_hop: false,
+            reply_annotation: None,
+            is_helped: false,
+            sharing: Sharing::default(),
+            needs_syn: false,
+            sets_aggregate: false,
+        }
+    }
+
     /// Makes a mapping for a packet that has none, as its input's specification says. Returns the id of the
     /// key by which packets of this flow are found, and the rewriting of the packet. The error is the
     /// packet's output or drop reason, if there is no mapping; a packet that is translated without a mapping
@@ -65,7 +87,7 @@ impl Translation {
             Err(reason) => return Err(self.unmapped(input, reason)),
         };
         let Some(spec) = self.specs.get(input) else { return Err(Fate::Drop(DropReason::NoMapping)) };
-        if !looked.opens {
+        if !looked.opens || self.needs_syn && !may_open(packet, looked.protocol) {
             return Err(self.unmapped(input, DropReason::NoMapping));
         }
         let Sharing { is_independent, filters_independently, .. } = self.sharing;
@@ -103,8 +125,9 @@ impl Translation {
     }
 
     /// Rewrites a packet without a mapping, to or from the outside port of its inside endpoint. Sets the
-    /// destination annotation and, in replies, the reply annotation, if the translator has them. Returns the
-    /// packet's output. The packet loses its run, because the next packet of the run may get another address.
+    /// destination annotation, the aggregate annotation (to 0, the number of no mapping) and, in replies,
+    /// the reply annotation, if the translator has them. Returns the packet's output. The packet loses its
+    /// run, because the next packet of the run may get another address.
     fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
         packet.set_run(0);
         self.flavour.apply(packet, change);
@@ -115,6 +138,9 @@ impl Translation {
         }
         if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
             packet.annotations_mut().set_u8(offset, annotation);
+        }
+        if self.sets_aggregate {
+            packet.annotations_mut().set_u32(Annotations::AGGREGATE, 0);
         }
         Fate::Output(change.output.into())
     }
@@ -196,6 +222,9 @@ impl Translation {
         {
             self.mark_replies(store, run, &change.unpacked(), offset);
         }
+        if self.sets_aggregate {
+            set_aggregates(store, run, &change.unpacked());
+        }
         Fate::Output(change.output().into())
     }
 
@@ -233,6 +262,9 @@ impl Translation {
         if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
             self.mark_replies(store, slice::from_mut(packet), change, offset);
         }
+        if self.sets_aggregate {
+            set_aggregates(store, slice::from_mut(packet), change);
+        }
         Fate::Output(change.output.into())
     }
 
@@ -243,6 +275,19 @@ impl Translation {
         let (_, value) = store.details(change.session);
         run.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(offset, value));
     }
+}
+
+/// Sets the aggregate annotation of packets to the number of their mapping.
+#[cold]
+fn set_aggregates(store: &Store, run: &mut [Packet], change: &Change) {
+    let number = store.number_of(change.session);
+    run.iter_mut().for_each(|packet| packet.annotations_mut().set_u32(Annotations::AGGREGATE, number));
+}
+
+/// True if a packet is the first of a TCP connection, or not TCP.
+fn may_open(packet: &Packet, protocol: u8) -> bool {
+    let flags = packet.header(Base::Transport).and_then(|header| header.get(13));
+    protocol != ip_protocol::TCP || flags.is_some_and(|flags| flags & tcp::flags::SYN != 0)
 }
 
 /// Updates the state of a mapping, in the store and in `change`, by the information that a packet gives (such

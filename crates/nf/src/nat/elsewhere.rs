@@ -135,7 +135,7 @@ impl Translation {
     /// Rewrites packets of one flow by the mapping of another worker, and adds the number of each packet's
     /// output to `outputs`. A packet that the mapping's owner must handle stays unchanged, and has `None` in
     /// place of the output. This is the case if the packet would change the mapping's state or has SYN, FIN
-    /// or RST. If data are needed that are not on the board (sequence number shifts, the reply annotation),
+    /// or RST. If data are needed that are not on the board (sequence number shifts, annotations),
     /// no packet is rewritten, and none need be added.
     fn change_elsewhere(
         &self,
@@ -145,7 +145,8 @@ impl Translation {
         outputs: &mut Vec<Option<u16>>,
     ) {
         let change = packed.unpacked();
-        if change.state.is_shifted() || self.reply_annotation.is_some_and(|_| change.is_reply) {
+        let needs_more = self.sets_aggregate || self.reply_annotation.is_some_and(|_| change.is_reply);
+        if change.state.is_shifted() || needs_more {
             return;
         }
         let (rewriting, first) = (Rewriting::of(packed), outputs.len());

@@ -55,7 +55,8 @@ use element::args::ElementRef;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{Action, Depends, Effects, Field, HeaderKind, Target, wire_field};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, StatePart, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, Setup, StatePart,
+    manual,
 };
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
@@ -101,7 +102,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// translator of data connections, and changes mappings of the translator of control connections. These
 /// mappings can belong to flows of any worker, so the translators must work on one worker.
 pub(super) struct Helps {
-    pub(super) translators: [ElementId; 2],
+    translators: [ElementId; 2],
+}
+
+impl Helps {
+    /// True if an FTPPortMapper names this translator.
+    pub(super) fn has(setup: &Setup, translator: ElementId) -> bool {
+        let mut helpers = (0..setup.elements.len()).filter_map(|id| setup.service::<Helps>(id));
+        helpers.any(|helps| helps.translators.contains(&translator))
+    }
 }
 
 struct FtpPortMapper {

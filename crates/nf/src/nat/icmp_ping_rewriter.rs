@@ -82,7 +82,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("icmp_ping_rewriter.rs"),
     args: &with_common::<5, 13>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
-    table: &[ONE_TABLE, HANDLERS],
+    table: &[ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS.with_tables(&["ends inside", "subscribers"]), FAILURES],
     saved_form: FORM,
     samples: &[

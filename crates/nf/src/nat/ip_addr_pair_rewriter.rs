@@ -74,7 +74,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("ip_addr_pair_rewriter.rs"),
     args: &with_common::<1, 9>([seconds("TIMEOUT", "7200")]),
-    table: &[ONE_TABLE, HANDLERS],
+    table: &[ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &[

@@ -53,6 +53,9 @@
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire, except mappings with an input or output that no longer exists.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
+//! - `SET_AGGREGATE`: true to set the aggregate annotation of translated packets to the number of their
+//!   mapping: mappings are numbered from 0 on as they are made, for each worker. Mappings that a restart
+//!   keeps get new numbers.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
 //!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose
 //!   pattern lacks this port leaves by the outputs of the endpoint's first flow. A flow is dropped if its
@@ -107,7 +110,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_rewriter.rs"),
-    args: &with_common::<12, 20>([
+    args: &with_common::<13, 21>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),
@@ -117,11 +120,12 @@ pub static CLASS: Class = Class {
         seconds("UDP_STREAMING_TIMEOUT", "").computed("UDP_TIMEOUT"),
         seconds("UDP_GUARANTEE", "5"),
         DST_ANNO,
+        SET_AGGREGATE,
         SHARING[0],
         SHARING[1],
         INDEPENDENT_FILTERING,
     ]),
-    table: &[TWO_TABLES, HANDLERS],
+    table: &[TWO_TABLES, COUNTS, PATTERNS],
     state: &[
         StatePart::kept(
             "mappings",
@@ -148,7 +152,7 @@ pub static CLASS: Class = Class {
         "pattern 1.0.0.1 1024-65535# - - 0 1, pass 0, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true -> 2/2",
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "pattern 1.0.0.1 2000-2001 2.0.0.2 99 0 0, MAPPING_CAPACITY 1, TCP_GUARANTEE 0, UDP_GUARANTEE 0",
-        "keep 0 1, REPLY_ANNO 5, DST_ANNO false, UDP_TIMEOUT 1, REAP_INTERVAL 1 -> 1/2",
+        "keep 0 1, REPLY_ANNO 5, DST_ANNO false, SET_AGGREGATE true, UDP_TIMEOUT 1, REAP_INTERVAL 1 -> 1/2",
         "pass 1, pattern - - 10.9.9.9 7 1 0 -> 2/2",
     ],
     build: |args| {

@@ -32,11 +32,34 @@ pub(super) enum Choice {
     /// elements are points and indexes of patterns, ordered by point; after the last point the search
     /// continues with the first.
     BySource(Vec<(u32, usize)>),
+    /// Chooses the pattern with the number of the worker, modulo the number of patterns.
+    ByWorker,
     /// Chooses the pattern by consistent hashing of the flow. Handlers can change the table of patterns.
     Consistent(Mutex<Maglev>),
 }
 
 impl Mapper {
+    /// Returns a mapper that belongs to the translator `owner` and tries `targets` in turn.
+    pub(super) fn in_turn(owner: &str, targets: Vec<Target>) -> Mapper {
+        Mapper { declaration: owner.to_string(), targets, choice: Choice::InTurn(AtomicUsize::new(0)) }
+    }
+
+    /// Returns the text of the pattern that a round-robin mapper tries first for the next flow; `None` for
+    /// other mappers.
+    pub(super) fn turn(&self) -> Option<String> {
+        let Choice::InTurn(next) = &self.choice else { return None };
+        Some(self.targets.get(next.load(Ordering::Relaxed))?.pattern.to_string())
+    }
+
+    /// Sets the pattern that a round-robin mapper tries first for the next flow, by its text. Does nothing
+    /// if the mapper does not have this pattern.
+    pub(super) fn set_turn(&self, pattern: &str) {
+        let place = self.targets.iter().position(|target| target.pattern.to_string() == pattern);
+        if let (Choice::InTurn(next), Some(place)) = (&self.choice, place) {
+            next.store(place, Ordering::Relaxed);
+        }
+    }
+
     /// Chooses a pattern, and by it the new tuple (addresses and ports) of a flow and the outputs of its
     /// packets. Returns `None` if none of the patterns that may be tried has a free port or address. These
     /// are the patterns that the mapper's rule chooses and, if the sender already has an outside port, then
@@ -54,6 +77,7 @@ impl Mapper {
         let bound = is_independent.then(|| store.outside_of(space, flow)).flatten();
         let suits = |target: &Target| bound.is_none_or(|bound| target.pattern.suits(bound.outside));
         let is_any_suitable = self.targets.iter().any(suits);
+        let (worker, _) = cx.worker();
         let mut attempt = |number: usize| {
             let target = self.targets.get(number).filter(|target| suits(target) || !is_any_suitable)?;
             target.rewrite(cx, store, (space, flow), is_independent)
@@ -70,6 +94,7 @@ impl Mapper {
                 let at = ring.partition_point(|&(start, _)| start < place);
                 ring.get(at).or(ring.first()).and_then(|&(_, number)| attempt(number))
             }
+            Choice::ByWorker => attempt(worker % n.max(1)),
             Choice::Consistent(table) => {
                 let hash = flow_hash(&key(flow));
                 let number = table.lock().unwrap_or_else(PoisonError::into_inner).server(hash);

@@ -6,6 +6,10 @@ mod declaration;
 mod desk;
 mod elsewhere;
 mod flavour;
+pub mod flow_ip_nat;
+pub mod flow_ip_nat_reverse;
+pub mod flow_napt_load_balancer;
+pub mod flow_napt_load_balancer_reverse;
 pub mod ftp_port_mapper;
 pub mod icmp_ping_rewriter;
 pub mod icmp_rewriter;
@@ -18,6 +22,7 @@ mod mapper;
 mod pattern;
 mod plain;
 mod published;
+mod reverse;
 mod rewriter;
 pub mod round_robin_ip_mapper;
 mod save;
@@ -28,6 +33,7 @@ mod spec;
 mod state;
 mod store;
 pub mod tcp_rewriter;
+pub mod thread_ip_mapper;
 mod tuple;
 pub mod udp_rewriter;
 mod used;
@@ -69,4 +75,10 @@ fn plain_policies(args: &mut Args<'_>) -> [Policy; 2] {
     let plain = last_of(args, &[], "TIMEOUT");
     let guarantee = last_of(args, &[], "GUARANTEE");
     [Policy { plain, busy: plain, done: plain, guarantee }; 2]
+}
+
+/// Reads the time-outs of translators of one direction: of TCP and of UDP.
+fn one_way_policies(args: &mut Args<'_>) -> [Policy; 2] {
+    let tcp = tcp_policy(args);
+    [tcp, udp_policy(args, (&[], "UDP_TIMEOUT"), &[], (&[], "UDP_GUARANTEE"))]
 }

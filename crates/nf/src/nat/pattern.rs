@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,8 +29,8 @@ pub(super) struct Pattern {
     /// chosen.
     pub(super) more: u32,
     /// The offset in the range at which the next sequential search starts: one after the value that was
-    /// chosen last.
-    next: AtomicU32,
+    /// chosen last. Several patterns may share it.
+    next: Arc<AtomicU32>,
     has_ports: bool,
     /// True to try the values of the range in ascending order, from the value after the last chosen value on;
     /// false to start at a random value.
@@ -161,11 +162,33 @@ impl Pattern {
             destination,
             destination_port,
             more: range.more,
-            next: AtomicU32::new(0),
+            next: Arc::default(),
             has_ports: ports,
             sequential: range.sequential,
             same_first: !range.any_first,
         })
+    }
+
+    /// Returns the pattern that sets the source address, the source port to the next free port of `ports`,
+    /// and the destination address if there is one. `next` is the offset in `ports` at which the search
+    /// starts; patterns with equal `ports` may share it.
+    pub(super) fn next_port(
+        source: Ipv4Addr,
+        ports: RangeInclusive<u16>,
+        destination: Option<Ipv4Addr>,
+        next: &Arc<AtomicU32>,
+    ) -> Pattern {
+        Pattern {
+            source: source.to_bits(),
+            source_port: *ports.start(),
+            destination: destination.map_or(0, Ipv4Addr::to_bits),
+            destination_port: 0,
+            more: u32::from(ports.end().saturating_sub(*ports.start())),
+            next: Arc::clone(next),
+            has_ports: true,
+            sequential: true,
+            same_first: false,
+        }
     }
 
     /// Returns the pattern with a name if there is a single word; otherwise parses the words as a pattern.
@@ -238,10 +261,16 @@ impl Pattern {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
                 // Random numbers alone do not suffice as the start of the search: their seed is often known,
                 // but ports must not be predictable (RFC 6056, section 3.3.3). So a secret hash of the flow
-                // is added.
+                // is added, unless the configuration asks for the numbers of a seed (RandomSeed).
                 false => {
-                    let secret = u64::from(store.secret_of(flow, space));
-                    ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
+                    let number = cx.random().between(0, self.more);
+                    match cx.random().is_seeded() {
+                        true => number,
+                        false => {
+                            let secret = u64::from(store.secret_of(flow, space));
+                            ((u64::from(number) + secret) % (u64::from(self.more) + 1)) as u32
+                        }
+                    }
                 }
             };
             let start = first + start;
@@ -409,6 +438,11 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// Returns a pattern for a translator with one output.
+    pub(super) fn of_one_output(pattern: Pattern) -> Target {
+        Target { pattern: Arc::new(pattern), outputs: Outputs { forward: 0, reply: 0 } }
+    }
+
     /// Parses `PATTERN FOUTPUT ROUTPUT`; the pattern can be a name.
     ///
     /// # Errors

@@ -57,23 +57,53 @@ pub(super) struct Rewriter {
     is_read: bool,
     sorter: Sorter,
     elsewhere: ForeignFlows,
+    /// The mapper that belongs to this translator, whose turn a reload keeps. A mapper that is an element
+    /// keeps its turn itself.
+    turns: Option<Arc<Mapper>>,
 }
 
-/// The arguments of all translators.
-const COMMON: [ArgInfo; 8] = [
-    ArgInfo::rest("INPUTSPEC", "input specification"),
-    seconds("GUARANTEE", "5"),
+/// The arguments of all translators about the table of mappings.
+const HOLDING: [ArgInfo; 5] = [
     seconds("REAP_INTERVAL", "").computed("REAP_TIME"),
     seconds("REAP_TIME", "900"),
     ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "1048576"),
     ArgInfo::keyword("CAPACITY", "int or element", "").computed("MAPPING_CAPACITY"),
-    ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
     ArgInfo::keyword("END_STALE", "bool", "false"),
 ];
+
+/// The arguments of all translators with input specifications.
+const COMMON: [ArgInfo; 8] = join(
+    [
+        ArgInfo::rest("INPUTSPEC", "input specification"),
+        seconds("GUARANTEE", "5"),
+        ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
+    ],
+    HOLDING,
+);
+
+/// The arguments of translators of TCP and UDP for one direction, in addition to their own arguments: the
+/// time-outs of IPRewriter, and the arguments about the table of mappings.
+pub(super) const ONE_WAY: [ArgInfo; 13] = join(
+    [
+        seconds("TCP_TIMEOUT", "86400"),
+        seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
+        seconds("TCP_DONE_TIMEOUT", "240"),
+        seconds("TCP_NODATA_TIMEOUT", "300"),
+        seconds("TCP_GUARANTEE", "").computed("GUARANTEE"),
+        seconds("GUARANTEE", "5"),
+        seconds("UDP_TIMEOUT", "300"),
+        seconds("UDP_GUARANTEE", "5"),
+    ],
+    HOLDING,
+);
 
 /// The argument that makes packets carry their new destination in an annotation; translators without ports
 /// always set it.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
+
+/// The argument that makes packets carry the number of their mapping as an aggregate, which FastClick's
+/// IPRewriter has.
+pub(super) const SET_AGGREGATE: ArgInfo = ArgInfo::keyword("SET_AGGREGATE", "bool", "false");
 
 /// The argument HANDLE_MIGRATION, which FastClick's TCPRewriter and UDPRewriter have.
 pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
@@ -166,8 +196,25 @@ fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     sharing
 }
 
-/// Builds and publishes a translator. `policies` are the time-outs of its two kinds of mappings; only
-/// IPRewriter uses the second, for UDP.
+/// The values of the arguments [`HOLDING`].
+pub(super) struct Holding {
+    reaps: bool,
+    capacity: i32,
+    shares: Option<ElementId>,
+    ends_stale: bool,
+}
+
+impl Holding {
+    /// Reads the arguments [`HOLDING`].
+    pub(super) fn read(args: &mut Args<'_>) -> Holding {
+        let reaps = last_of(args, &["REAP_INTERVAL"], "REAP_TIME") > 0;
+        let (capacity, shares) = capacity(args);
+        Holding { reaps, capacity, shares, ends_stale: args.value("END_STALE") }
+    }
+}
+
+/// Builds and publishes a translator with input specifications. `policies` are the time-outs of its two
+/// kinds of mappings; only IPRewriter uses the second, for UDP.
 ///
 /// # Errors
 /// If an argument is invalid, or there is no memory for mappings.
@@ -178,9 +225,8 @@ pub(super) fn build(
 ) -> Result<Box<dyn Element>, Invalid> {
     let sets_next_hop = if flavour.has_ports() { args.value("DST_ANNO") } else { true };
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
-    let reaps = last_of(args, &["REAP_INTERVAL"], "REAP_TIME") > 0;
-    let (capacity, shares) = capacity(args);
-    let ends_stale = args.value("END_STALE");
+    let sets_aggregate = flavour == Flavour::Both && args.value(SET_AGGREGATE.name);
+    let holding = Holding::read(args);
     let sharing = sharing(args, flavour);
     let texts = args.rest();
     let (inputs, outputs) = (args.inputs(), args.outputs());
@@ -201,14 +247,30 @@ pub(super) fn build(
     };
     let specs: Vec<Spec> = parsed.into_iter().filter_map(told).collect();
     args.finish()?;
+    let desk = Translation::new(flavour, specs, outputs);
+    let desk = Translation { sets_next_hop, reply_annotation, sharing, sets_aggregate, ..desk };
+    assemble(args, (desk, None), policies, holding)
+}
+
+/// Publishes and returns a translator, with the mapper that belongs to it, if it has one.
+///
+/// # Errors
+/// If there is no memory for mappings.
+pub(super) fn assemble(
+    args: &mut Args<'_>,
+    (mut desk, turns): (Translation, Option<Arc<Mapper>>),
+    policies: [Policy; 2],
+    Holding { reaps, capacity, shares, ends_stale }: Holding,
+) -> Result<Box<dyn Element>, Invalid> {
+    let Translation { flavour, outputs, sharing, .. } = desk;
     let Some(mut store) = Store::new() else {
         args.error("there is no memory for mappings");
         return Err(Invalid);
     };
     let translator = Owner {
-        name: format!("{element} {flavour:?}"),
+        name: format!("{} {flavour:?}", args.name()),
         policies,
-        inputs: vec![Tally::default(); inputs],
+        inputs: vec![Tally::default(); args.inputs()],
         outputs,
         is_independent: sharing.is_independent,
         most_of_one: sharing.most_of_one,
@@ -229,14 +291,12 @@ pub(super) fn build(
         outputs,
         is_independent: sharing.is_independent,
         filters_independently: sharing.filters_independently,
-        specs: Mutex::new(specs.clone()),
-        sets_next_hop,
+        specs: Mutex::new(desk.specs.clone()),
+        sets_next_hop: desk.sets_next_hop,
     });
     args.setup.publish(args.id(), Arc::clone(&published));
     args.setup.publish(args.id(), Arc::new(Leasing(published.clone())));
-    let helpers = (0..args.setup.elements.len()).filter_map(|id| args.setup.service::<Helps>(id));
-    let is_helped = helpers.into_iter().any(|helps| helps.translators.contains(&args.id()));
-    let desk = Translation { flavour, specs, outputs, sets_next_hop, reply_annotation, is_helped, sharing };
+    desk.is_helped = Helps::has(args.setup, args.id());
     Ok(Box::new(Rewriter {
         desk,
         published,
@@ -248,7 +308,36 @@ pub(super) fn build(
         is_read: true,
         sorter: Sorter::new(outputs),
         elsewhere: ForeignFlows::default(),
+        turns,
     }))
+}
+
+/// Translates a batch that has arrived at the input `port`, by the mappings at `home`. `is_read` is true if
+/// an element reads the destination annotation. Returns the packets that leave by output 0.
+pub(super) fn translate(
+    cx: &mut Cx<'_>,
+    home: &Home,
+    (desk, is_read): (&Translation, bool),
+    (sorter, elsewhere): (&mut Sorter, &mut ForeignFlows),
+    (port, mut batch): (usize, Batch),
+) -> Option<Batch> {
+    let mut store = locked(&home.store);
+    store.catch_up(cx.now());
+    if let Some(board) = store.board() {
+        let translator = Translator { desk, owner: home.owner, is_read, slice: store.slice() };
+        elsewhere.handle(cx, board, translator, port, &mut batch);
+    }
+    sorter.begin();
+    let mut runs = Runs::default();
+    cx.find_runs(&mut batch, &mut runs);
+    let (owner, marks) = (home.owner, cx.graph().uses_flow_marks());
+    let mut window = Window { desk, sorter, owner, is_read, marks };
+    match runs.as_singles() {
+        Some(singles) => window.handle_all(cx, &mut store, port, (&mut batch, &singles)),
+        None => window.handle_all(cx, &mut store, port, (&mut batch, &runs)),
+    }
+    drop(store);
+    sorter.send_noted(cx, batch)
 }
 
 /// The parts of a translator with which a window (up to 32 runs of a batch) is processed.
@@ -557,33 +646,21 @@ impl Element for Rewriter {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
         let Rewriter { desk, home, sorter, is_read, elsewhere, .. } = self;
-        let mut store = locked(&home.store);
-        store.catch_up(cx.now());
-        if let Some(board) = store.board() {
-            let translator = Translator { desk, owner: home.owner, is_read: *is_read, slice: store.slice() };
-            elsewhere.handle(cx, board, translator, port, &mut batch);
-        }
-        sorter.begin();
-        let mut runs = Runs::default();
-        cx.find_runs(&mut batch, &mut runs);
-        let (owner, is_read, marks) = (home.owner, *is_read, cx.graph().uses_flow_marks());
-        let mut window = Window { desk, sorter, owner, is_read, marks };
-        match runs.as_singles() {
-            Some(singles) => window.handle_all(cx, &mut store, port, (&mut batch, &singles)),
-            None => window.handle_all(cx, &mut store, port, (&mut batch, &runs)),
-        }
-        drop(store);
-        sorter.send_noted(cx, batch)
+        translate(cx, home, (desk, *is_read), (sorter, elsewhere), (port, batch))
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(Kept(self.home.clone())))
+        let turn = self.turns.as_ref().and_then(|mapper| mapper.turn());
+        Some(Box::new(Kept { home: self.home.clone(), turn }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let Kept(old) = *state.downcast().map_err(|_| "not the state of a translator")?;
+        let Kept { home: old, turn } = *state.downcast().map_err(|_| "not the state of a translator")?;
+        if let Some((mapper, turn)) = self.turns.as_ref().zip(turn) {
+            mapper.set_turn(&turn);
+        }
         let Home { store, owner } = &self.home;
         let is_adopted = !Arc::ptr_eq(store, &old.store) && locked(store).adopt(&mut locked(&old.store));
         if !is_adopted {
@@ -615,8 +692,8 @@ impl Element for Rewriter {
     }
 }
 
-/// The handlers of all translators.
-pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
+/// The handlers of all translators for their counts and their capacity.
+pub(super) const COUNTS: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("table_size", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
     Handler::<Rewriter>::read("nmappings", |e, cx, _| e.total(cx, |tally| tally.mappings))
         .summed()
@@ -624,10 +701,6 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("mapping_failures", |e, cx, _| e.total(cx, |tally| tally.failures))
         .summed()
         .metric(metrics::MAPPING_FAILURES),
-    Handler::<Rewriter>::read("patterns", |e, cx, _| {
-        Ok((0..e.desk.specs.len()).map(|input| e.pattern(cx, input)).collect())
-    })
-    .bracketed(),
     Handler::<Rewriter>::read("size", |e, cx, _| Ok(e.store(cx).size().to_string())).summed(),
     Handler::<Rewriter>::read("capacity", |e, cx, _| Ok(e.store(cx).capacity().to_string()))
         .and_set(|e, cx, value| e.change_capacity(cx, value))
@@ -637,6 +710,14 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
         e.store(cx).clear();
         Ok(())
     }),
+];
+
+/// The handlers of translators for their input specifications.
+pub(super) const PATTERNS: &[Handler<Rewriter>] = &[
+    Handler::<Rewriter>::read("patterns", |e, cx, _| {
+        Ok((0..e.desk.specs.len()).map(|input| e.pattern(cx, input)).collect())
+    })
+    .bracketed(),
     Handler::<Rewriter>::numbered(
         "pattern",
         |e| e.desk.specs.len(),
@@ -658,6 +739,13 @@ pub(super) const ONE_TABLE: &[Handler<Rewriter>] = &[
 pub(super) const MAPPINGS: StatePart = StatePart::kept(
     "mappings",
     &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+)
+.on_disk();
+
+/// The mappings of a translator of TCP and UDP, which a reload keeps and which are saved to a file.
+pub(super) const TWO_TABLES_KEPT: StatePart = StatePart::kept(
+    "mappings",
+    &["table_size", "nmappings", "size", "tcp_table", "udp_table", "tcp_mappings", "udp_mappings"],
 )
 .on_disk();
 
@@ -686,6 +774,9 @@ fn part(capacity: i32, cx: &Cx<'_>) -> i32 {
     if copies <= 1 { capacity } else { capacity / copies + i32::from(worker < capacity % copies) }
 }
 
-/// The location of the mappings of a translator that is replaced in a reload, from which the translator that
-/// replaces it takes them.
-struct Kept(Home);
+/// The state that a translator hands to the translator that replaces it in a reload: the location of its
+/// mappings, and the turn of its own mapper ([`Mapper::turn`]).
+struct Kept {
+    home: Home,
+    turn: Option<String>,
+}

@@ -22,7 +22,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, StatePart, manual};
@@ -65,17 +65,12 @@ impl Element for RoundRobinIpMapper {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let Choice::InTurn(next) = &self.0.choice else { return None };
-        let target = self.0.targets.get(next.load(Ordering::Relaxed))?;
-        Some(Box::new(Next(target.pattern.to_string())))
+        Some(Box::new(Next(self.0.turn()?)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let Next(pattern) = *state.downcast().map_err(|_| "not the state of a RoundRobinIPMapper")?;
-        let place = self.0.targets.iter().position(|target| target.pattern.to_string() == pattern);
-        if let (Choice::InTurn(next), Some(place)) = (&self.0.choice, place) {
-            next.store(place, Ordering::Relaxed);
-        }
+        self.0.set_turn(&pattern);
         Ok(())
     }
 }

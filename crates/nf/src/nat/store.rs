@@ -440,6 +440,12 @@ impl Store {
         }
     }
 
+    /// Returns the number of a mapping: mappings are numbered in the order in which they are made, from 0 on,
+    /// modulo 2 to the power of 32.
+    pub(super) fn number_of(&self, session: u32) -> u32 {
+        self.sessions.get(session as usize).map_or(0, |session| session.serial as u32)
+    }
+
     /// Returns the protocol of the packet that made a mapping, and the annotation byte for its replies.
     pub(super) fn details(&self, session: u32) -> (u8, u8) {
         self.sessions.get(session as usize).map_or((0, 0), |session| (session.protocol, session.annotation))

@@ -118,7 +118,7 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
         HANDLE_MIGRATION,
     ]),
-    table: &[LOOKUP, ONE_TABLE, HANDLERS],
+    table: &[LOOKUP, ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &[

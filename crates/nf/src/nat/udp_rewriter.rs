@@ -116,7 +116,7 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
         HANDLE_MIGRATION,
     ]),
-    table: &[ONE_TABLE, HANDLERS],
+    table: &[ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],

@@ -24,7 +24,8 @@
 //!   byte order.
 //! - `ACTIVE`: if false, prints nothing.
 //! - `OUTFILE`: a file to which text is written instead of standard error, on a live run within a second.
-//! - `CHANNEL`: accepted, without effect; there is only one channel for messages.
+//! - `CHANNEL`: a channel for the text instead of standard error. Only ChatterSockets with this channel send
+//!   it to their clients; without such an element, the text is lost.
 //!
 //! ## Handlers
 //! - `active`: true if packets are printed.
@@ -114,8 +115,7 @@ pub static CLASS: Class = Class {
             swap: args.value("SWAP"),
         };
         let active = args.value::<bool>("ACTIVE");
-        let printer = Printer::new(args.get("OUTFILE"));
-        args.get::<Raw>("CHANNEL");
+        let printer = Printer::new(args.get("OUTFILE")).on_channel(args.get("CHANNEL"));
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, printer)))
     },

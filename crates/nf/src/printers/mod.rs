@@ -11,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
+use element::chatter::DEFAULT_CHANNEL;
 use element::effects::{Counting, Field};
 use element::{Args, Batch, Cx, Effects, Element, Handler, Packet, WriteTimer};
 use lang::args::unquote;
@@ -103,11 +104,18 @@ pub(crate) struct Printer {
     file: Option<BufWriter<File>>,
     timer: WriteTimer,
     fault: Option<String>,
+    /// The channel that text goes to if there is no file; `None` for standard error.
+    channel: Option<String>,
 }
 
 impl Printer {
     pub(crate) fn new(path: Option<String>) -> Printer {
-        Printer { path, file: None, timer: WriteTimer::default(), fault: None }
+        Printer { path, file: None, timer: WriteTimer::default(), fault: None, channel: None }
+    }
+
+    /// Returns a printer whose text goes to this channel if there is no file.
+    pub(crate) fn on_channel(self, channel: Option<String>) -> Printer {
+        Printer { channel, ..self }
     }
 
     /// Opens the output file, if a path was given. In general the file is created or emptied. If the running
@@ -133,7 +141,10 @@ impl Printer {
 
     /// Writes a text and a line end to the file or to standard error.
     pub(crate) fn line(&mut self, cx: &mut Cx<'_>, text: &str) {
-        let Some(file) = &mut self.file else { return cx.messages().message(format_args!("{text}\n")) };
+        let Some(file) = &mut self.file else {
+            let channel = self.channel.as_deref().unwrap_or(DEFAULT_CHANNEL);
+            return cx.messages().message_to(channel, format_args!("{text}\n"));
+        };
         if let Err(error) = writeln!(file, "{text}") {
             self.fault.get_or_insert_with(|| reason(&error));
         }

@@ -56,7 +56,7 @@ const SCALE: u32 = 10;
 /// Parses the rates, one less than there are outputs, and makes the element: BandwidthMeter if `bandwidth`
 /// is true, otherwise Meter.
 pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Element>, Invalid> {
-    let most = u64::from(u32::MAX >> SCALE);
+    let most = u64::MAX >> SCALE;
     let (mut given, mut rates) = (0, Vec::<u64>::new());
     args.each_of_rest(|args, i, text| {
         given += 1;
@@ -68,7 +68,12 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
             Ok(Bandwidth(rate)) if rate > most => {
                 args.error(format!("rate {} too large (max {most})", i + 1));
             }
-            Ok(Bandwidth(rate)) => rates.push(rate),
+            Ok(Bandwidth(rate)) => {
+                if bandwidth && text.trim().ends_with(|last: char| last.is_ascii_digit()) {
+                    args.warn(format!("no units for bandwidth argument {}, assuming Bps", i + 1));
+                }
+                rates.push(rate);
+            }
         }
     });
     if given == 0 {

@@ -8,7 +8,7 @@
 //! `BandwidthRatedSplitter(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: the bandwidth; 0 for no limit.
+//! - `RATE`: the bandwidth; with 0, all packets are above the rate.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
 //! - `BURST_BYTES`: the size of the bucket in bytes, in place of BURST_DURATION.
 //!

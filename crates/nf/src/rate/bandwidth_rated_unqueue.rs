@@ -8,7 +8,7 @@
 //! `BandwidthRatedUnqueue(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: the bandwidth; 0 for no limit.
+//! - `RATE`: the bandwidth; with 0, no packets are pulled.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
 //! - `BURST_BYTES`: the size of the bucket in bytes, in place of BURST_DURATION.
 //! - `EXTRA_LENGTH`: if true, the extra length annotation is added to packets' lengths.
@@ -18,6 +18,7 @@
 //! ## Handlers
 //! - `rate`: the bandwidth.
 //! - `active`: true if the element pulls packets.
+//! - `reset`: removes all tokens, so that the next packet waits for a new one.
 //! - `calls`: the numbers of calls of the task, of calls in which no packet was allowed, of batches
 //!   pushed, of pulls without packets, and of packets, as readable text.
 //!

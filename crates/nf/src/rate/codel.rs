@@ -220,10 +220,20 @@ impl Element for CoDel {
 
 const HANDLERS: &[Handler<CoDel>] = &[
     Handler::data("target", |e| e.texts[0].clone(), |e, cx, value| Ok(e.set(0, value, &cx.place())?)),
-    Handler::data("codel_target", |e| e.texts[0].clone(), |e, cx, value| Ok(e.set(0, value, &cx.place())?)),
+    Handler::argument(
+        "codel_target",
+        "TARGET",
+        |e| e.texts[0].clone(),
+        |e, cx, value| Ok(e.set(0, value, &cx.place())?),
+    ),
     Handler::data("interval", |e| e.texts[1].clone(), |e, cx, value| Ok(e.set(1, value, &cx.place())?)),
-    Handler::data("codel_interval", |e| e.texts[1].clone(), |e, cx, value| Ok(e.set(1, value, &cx.place())?)),
+    Handler::argument(
+        "codel_interval",
+        "INTERVAL",
+        |e| e.texts[1].clone(),
+        |e, cx, value| Ok(e.set(1, value, &cx.place())?),
+    ),
     Handler::count("drops", |e| e.drops),
-    Handler::read("queues", |e, cx, _| Ok(e.queues.list(cx))),
+    Handler::get("queues", |e| e.queues.list()),
     Handler::get("stats", |e| format!("{} current queue\n{} drops\n", e.queues.length(), e.drops)),
 ];

@@ -21,12 +21,15 @@ pub(super) const PACKET_ARGS: &[ArgInfo] = &[
 pub(super) const UNQUEUE_ARGS: &[ArgInfo] =
     &[PACKET_ARGS[0], PACKET_ARGS[1], PACKET_ARGS[2], ArgInfo::keyword("ACTIVE", "bool", "true")];
 
+/// The default of BURST_DURATION.
+const DEFAULT_DURATION: Timestamp = Timestamp(20_000_000);
+
 /// The number of bytes that must be in a bucket before a packet is sent. No packet is longer, so a packet
 /// may be sent before its length is known.
 const THRESHOLD: u64 = 131_072;
 
 /// A limit in packets or bytes per second, enforced by a token bucket. A token is a packet or a byte; a rate
-/// of 0 means no limit.
+/// of 0 allows nothing.
 pub(super) struct Limit {
     bucket: Bucket,
     bandwidth: bool,
@@ -64,6 +67,25 @@ impl Limit {
         limit
     }
 
+    /// Returns the arguments from which this limit can be made: the current rate, and the other arguments if
+    /// they are not the defaults.
+    pub(super) fn configuration(&self) -> String {
+        let mut text = self.show();
+        if self.duration != DEFAULT_DURATION {
+            text += &format!(", BURST_DURATION {}", self.duration.as_interval());
+        }
+        if let Some(size) = self.size {
+            let unit = if self.bandwidth { "BYTES" } else { "SIZE" };
+            text += &format!(", BURST_{unit} {size}");
+        }
+        for (name, is_set) in [("EXTRA_LENGTH", self.extra), ("LINK_RATE", self.overhead > 0)] {
+            if is_set {
+                text += &format!(", {name} true");
+            }
+        }
+        text
+    }
+
     /// Makes the limit count more bytes than the packet's length: its extra length annotation if `extra` is
     /// true, and `overhead` bytes.
     pub(super) fn counting(mut self, extra: bool, overhead: u64) -> Limit {
@@ -97,24 +119,28 @@ impl Limit {
         self.bucket.go_on(bucket);
     }
 
+    /// Removes all tokens from the bucket.
+    pub(super) fn empty(&mut self) {
+        self.bucket.take(u64::MAX);
+    }
+
     /// Adds the tokens that have arrived until `now` to the bucket.
     pub(super) fn fill(&mut self, now: Timestamp) {
         self.bucket.fill(now);
     }
 
-    /// True if a packet may be sent now: there are enough tokens, or the rate is 0, which is no limit.
+    /// True if a packet may be sent now: there are enough tokens, and the rate is not 0.
     pub(super) fn allows(&self) -> bool {
-        self.bucket.rate() == 0 || self.bucket.tokens() >= self.needed()
+        self.bucket.rate() > 0 && self.bucket.tokens() >= self.needed()
     }
 
-    /// Returns the number of packets that may be pulled now in one batch: any number if the rate is 0. With a
-    /// limit in bytes this is at most 1, because the tokens that a packet takes are known only after it has
-    /// been pulled.
+    /// Returns the number of packets that may be pulled now in one batch. With a limit in bytes this is at
+    /// most 1, because the tokens that a packet takes are known only after it has been pulled.
     pub(super) fn allowed(&self) -> usize {
-        match (self.bucket.rate(), self.bandwidth) {
-            (0, _) => usize::MAX,
-            (_, true) => usize::from(self.allows()),
-            (_, false) => usize::try_from(self.bucket.tokens()).unwrap_or(usize::MAX),
+        match self.allows() {
+            false => 0,
+            true if self.bandwidth => 1,
+            true => usize::try_from(self.bucket.tokens()).unwrap_or(usize::MAX),
         }
     }
 

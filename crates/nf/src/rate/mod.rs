@@ -5,10 +5,12 @@
 //! `colours` (three color markers). From outside of this folder they use `ewma` (average rate), `fixed`
 //! (numbers in handlers) and `storage::watched` (watched queues).
 
+pub mod adaptive_red;
 pub mod bandwidth_meter;
 pub mod bandwidth_rated_splitter;
 pub mod bandwidth_rated_unqueue;
 pub mod bandwidth_shaper;
+pub mod block;
 pub mod bucket;
 pub mod burster;
 pub mod codel;

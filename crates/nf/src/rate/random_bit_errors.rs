@@ -27,7 +27,7 @@
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Random, manual};
 
 use crate::fixed;
 
@@ -101,7 +101,7 @@ struct RandomBitErrors {
 
 /// Applies `kind` to each bit of `data` with probability `p`. Draws the distance from one changed bit to the
 /// next, and not a random number per bit, because most bits do not change.
-fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
+fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut Random) {
     let bits = data.len() * 8;
     let scale = (1.0 - p).ln();
     let mut at = 0;
@@ -137,8 +137,9 @@ impl Element for RandomBitErrors {
 }
 
 const HANDLERS: &[Handler<RandomBitErrors>] = &[
-    Handler::data(
+    Handler::argument(
         "p_bit_error",
+        "P",
         |e| fixed::show(e.probability, BITS),
         |e, cx, value| {
             let p = f64::parse(value, &cx.place()).map_err(|reason| format!("P: {reason}"))?;
@@ -149,8 +150,9 @@ const HANDLERS: &[Handler<RandomBitErrors>] = &[
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::argument(
         "error_kind",
+        "KIND",
         |e| match e.kind {
             Kind::Flip => "flip".into(),
             Kind::Set => "set".into(),
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn bits_change_as_often_as_they_should() {
-        let mut random = fastrand::Rng::with_seed(3);
+        let mut random = Random::new(3);
         for p in [0.001, 0.1, 0.5, 0.9] {
             let mut data = vec![0; 100_000];
             change(&mut data, p, Kind::Flip, &mut random);

@@ -31,6 +31,7 @@ use element::args::parse_real;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
+use packet::BATCH_CAPACITY;
 
 /// The element class `RandomSample`.
 pub static CLASS: Class = Class {
@@ -91,16 +92,24 @@ impl Element for RandomSample {
             return;
         }
         let (threshold, drops) = (self.threshold, &mut self.drops);
-        // The random number generator belongs to the context, which the closure that emits packets needs.
-        // Therefore the closure that draws numbers uses a fork of the generator.
-        let mut random = cx.random().fork();
+        // The numbers are drawn first, because the closure that emits packets borrows the context.
+        let mut passes = [false; BATCH_CAPACITY];
+        let random = cx.random();
+        for passes in &mut passes[..batch.len()] {
+            *passes = u64::from(random.bits()) % ONE < threshold;
+        }
+        let mut passes = passes.into_iter();
         batch.sift(
-            |_| if random.u64(..ONE) < threshold { Ok(()) } else { Err(DropReason::Sampled) },
+            |_| if passes.next() == Some(true) { Ok(()) } else { Err(DropReason::Sampled) },
             |packet, reason| {
                 *drops += 1;
                 cx.emit_one(1, packet, reason);
             },
         );
+    }
+
+    fn configuration(&self) -> Option<String> {
+        Some(format!("SAMPLE {}, ACTIVE {}", fixed::show(self.threshold, BITS), self.active))
     }
 
     element::keeps!(drops);

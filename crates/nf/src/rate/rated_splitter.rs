@@ -8,7 +8,7 @@
 //! `RatedSplitter(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: packets per second; 0 for no limit.
+//! - `RATE`: packets per second; with 0, all packets are above the rate.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
 //! - `BURST_SIZE`: the size of the bucket in packets, in place of BURST_DURATION.
 //!
@@ -84,6 +84,10 @@ impl Element for RatedSplitter {
         );
     }
 
+    fn configuration(&self) -> Option<String> {
+        Some(self.limit.configuration())
+    }
+
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.limit.bucket()))
     }
@@ -96,4 +100,4 @@ impl Element for RatedSplitter {
 }
 
 pub(super) const HANDLERS: &[Handler<RatedSplitter>] =
-    &[Handler::data("rate", |e| e.limit.show(), |e, cx, value| e.limit.write(cx, value))];
+    &[Handler::argument("rate", "RATE", |e| e.limit.show(), |e, cx, value| e.limit.write(cx, value))];

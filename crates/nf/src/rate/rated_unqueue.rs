@@ -8,7 +8,7 @@
 //! `RatedUnqueue(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: packets per second; 0 for no limit.
+//! - `RATE`: packets per second; with 0, no packets are pulled.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
 //! - `BURST_SIZE`: the size of the bucket in packets, in place of BURST_DURATION.
 //! - `ACTIVE`: true to pull packets from the start.
@@ -16,6 +16,7 @@
 //! ## Handlers
 //! - `rate`: packets per second.
 //! - `active`: true if the element pulls packets.
+//! - `reset`: removes all tokens, so that the next packet waits for a new one.
 //! - `calls`: the numbers of calls of the task, of calls in which no packet was allowed, of batches
 //!   pushed, of pulls without packets, and of packets, as readable text.
 //!
@@ -133,6 +134,10 @@ impl Element for RatedUnqueue {
         cx.schedule();
     }
 
+    fn configuration(&self) -> Option<String> {
+        Some(format!("{}{}", self.limit.configuration(), if self.active { "" } else { ", ACTIVE false" }))
+    }
+
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let counts = [self.calls, self.empty_runs, self.pushes, self.failed_pulls, self.packets];
         Some(Box::new((self.limit.bucket(), counts)))
@@ -148,8 +153,9 @@ impl Element for RatedUnqueue {
 }
 
 pub(super) const HANDLERS: &[Handler<RatedUnqueue>] = &[
-    Handler::data(
+    Handler::argument(
         "rate",
+        "RATE",
         |e| e.limit.show(),
         |e, cx, value| {
             e.limit.write(cx, value)?;
@@ -166,6 +172,7 @@ pub(super) const HANDLERS: &[Handler<RatedUnqueue>] = &[
             Ok(())
         },
     ),
+    Handler::act("reset", |e| e.limit.empty()),
     Handler::<RatedUnqueue>::get("calls", |e| {
         format!(
             "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n{} packets\n",

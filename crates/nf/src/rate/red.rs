@@ -38,7 +38,10 @@ use std::any::Any;
 use element::args::{ArgType, Raw};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Random, StatePart, Timestamp,
+    manual,
+};
 use packet::BATCH_CAPACITY;
 
 use crate::editing::aside;
@@ -70,22 +73,9 @@ pub static CLASS: Class = Class {
         let bounds = Bounds {
             least: args.required("MIN_THRESH"),
             most: args.required("MAX_THRESH"),
-            p: fixed::quantize(args.required::<f64>("MAX_P").min(2.0), P_BITS) as u32,
+            p: Bounds::scale(args.required("MAX_P")),
         };
-        let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
-        let stability = args.value::<u32>("STABILITY");
-        let gentle = args.value::<bool>("GENTLE");
-        args.finish()?;
-        if let Err(reason) = bounds.check() {
-            args.error(reason);
-        }
-        if stability > 16 {
-            args.error("STABILITY parameter must be between 0 and 16");
-        }
-        let queues = Watched::read(args, &names);
-        args.finish()?;
-        let average = Average { stability, scaled: 0, empty_since: None };
-        Ok(Box::new(Red { bounds, gentle, queues, average, count: -1, random: 0, drops: 0 }))
+        Red::build(args, bounds, |args| args.value("GENTLE"), false)
     },
     ..Class::DEFAULT
 };
@@ -96,14 +86,19 @@ const SCALE: u32 = 10;
 const P_BITS: u32 = 16;
 
 #[derive(Clone, Copy)]
-struct Bounds {
-    least: u32,
-    most: u32,
+pub(super) struct Bounds {
+    pub(super) least: u32,
+    pub(super) most: u32,
     /// MAX_P, times 2^16.
-    p: u32,
+    pub(super) p: u32,
 }
 
 impl Bounds {
+    /// Converts a probability to the form of `p`. A probability above 2 becomes 2.
+    pub(super) fn scale(probability: f64) -> u32 {
+        fixed::quantize(probability.min(2.0), P_BITS) as u32
+    }
+
     fn check(&self) -> Result<(), String> {
         let largest = u32::MAX >> SCALE;
         if self.least > largest {
@@ -159,9 +154,12 @@ impl Average {
     }
 }
 
-struct Red {
+/// The element of the classes RED and AdaptiveRED.
+pub(super) struct Red {
     bounds: Bounds,
     gentle: bool,
+    /// True if the element adapts MAX_P to the average queue length (AdaptiveRED).
+    adapts: bool,
     queues: Watched,
     average: Average,
     /// The number of packets since the last drop, or since drops at random began; -1 while the average is so
@@ -174,6 +172,55 @@ struct Red {
 }
 
 impl Red {
+    /// The nanoseconds between two changes of MAX_P by AdaptiveRED.
+    const ADAPTS_EVERY: i64 = 500_000_000;
+    /// The drop probability 0.01: AdaptiveRED increases MAX_P by at most this step, and decreases it only
+    /// while it is larger.
+    const HUNDREDTH: u32 = (1 << P_BITS) / 100;
+    /// The factor 0.9, by which AdaptiveRED decreases MAX_P.
+    const NINE_TENTHS: u32 = (9 << P_BITS) / 10;
+
+    /// Reads the arguments that RED and AdaptiveRED have in common, and `gentle` among them, and makes the
+    /// element.
+    pub(super) fn build(
+        args: &mut Args<'_>,
+        bounds: Bounds,
+        gentle: impl FnOnce(&mut Args<'_>) -> bool,
+        adapts: bool,
+    ) -> Result<Box<dyn Element>, Invalid> {
+        let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
+        let stability = args.value::<u32>("STABILITY");
+        let gentle = gentle(args);
+        args.finish()?;
+        if let Err(reason) = bounds.check() {
+            args.error(reason);
+        }
+        if stability > 16 {
+            args.error("STABILITY parameter must be between 0 and 16");
+        }
+        let queues = Watched::read(args, &names);
+        args.finish()?;
+        let average = Average { stability, scaled: 0, empty_since: None };
+        Ok(Box::new(Red { bounds, gentle, adapts, queues, average, count: -1, random: 0, drops: 0 }))
+    }
+
+    /// Changes MAX_P by the rule of AdaptiveRED: it decreases by a tenth while the average is in the lower
+    /// half between the thresholds or below, and increases by 0.01, or a quarter of itself if that is less,
+    /// while the average is above. It stays between 0.01 and 0.5, or nearly.
+    fn adapt(&mut self) {
+        let average = match self.average.stability {
+            0 => self.queues.length() as i64,
+            _ => (self.average.scaled + (1 << (SCALE - 1))) >> SCALE,
+        };
+        let Bounds { least, most, p } = &mut self.bounds;
+        let part = (*most - *least) / 2;
+        if average < i64::from(*least + part) && *p > Red::HUNDREDTH {
+            *p = ((u64::from(*p) * u64::from(Red::NINE_TENTHS)) >> P_BITS) as u32;
+        } else if average > i64::from(*most - part) && *p < 1 << (P_BITS - 1) {
+            *p += Red::HUNDREDTH.min(*p / 4);
+        }
+    }
+
     /// Returns the drop probability for the average queue length, times 2^16; `None` if the average is so
     /// high that all packets are dropped.
     fn probability(&self) -> Option<i64> {
@@ -191,7 +238,7 @@ impl Red {
         }
     }
 
-    fn chooses(&mut self, now: Timestamp, random: &mut fastrand::Rng) -> bool {
+    fn chooses(&mut self, now: Timestamp, random: &mut Random) -> bool {
         self.average.update(self.queues.length(), now);
         let Some(p) = self.probability() else {
             self.count = -1;
@@ -207,7 +254,8 @@ impl Red {
             self.count = 0;
         }
         if self.count == 0 {
-            self.random = random.i64(0..1 << P_BITS);
+            // The same bits as in Click.
+            self.random = i64::from(random.bits() >> 5) % (1 << P_BITS);
         }
         drop
     }
@@ -222,7 +270,16 @@ impl Element for Red {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.queues.find(cx, cx.graph().output_is_push(0))
+        self.queues.find(cx, cx.graph().output_is_push(0))?;
+        if self.adapts {
+            cx.set_background_timer(0, cx.now() + Timestamp(Red::ADAPTS_EVERY));
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.adapt();
+        cx.set_background_timer(0, cx.now() + Timestamp(Red::ADAPTS_EVERY));
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
@@ -244,10 +301,15 @@ impl Element for Red {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        let mut random = cx.random().fork();
+        // The choices are made first, because the closure that emits packets borrows the context.
+        let mut chosen = [false; BATCH_CAPACITY];
+        for chosen in &mut chosen[..batch.len()] {
+            *chosen = self.chooses(now, cx.random());
+        }
+        let mut chosen = chosen.into_iter();
         let mut drops = 0;
         batch.sift(
-            |_| if self.chooses(now, &mut random) { Err(DropReason::EarlyDrop) } else { Ok(()) },
+            |_| if chosen.next() == Some(true) { Err(DropReason::EarlyDrop) } else { Ok(()) },
             |packet, reason| {
                 drops += 1;
                 cx.emit_one(1, packet, reason);
@@ -256,40 +318,61 @@ impl Element for Red {
         self.drops += drops;
     }
 
+    fn configuration(&self) -> Option<String> {
+        if self.adapts {
+            return None;
+        }
+        let Bounds { least, most, p } = self.bounds;
+        let (p, stability) = (fixed::show(p.into(), P_BITS), self.average.stability);
+        let queues = match self.queues.names().collect::<Vec<_>>().join(" ") {
+            // The queues are looked up when the graph starts.
+            none if none.is_empty() => none,
+            names => format!(", QUEUES {names}"),
+        };
+        let gentle = if self.gentle { "" } else { ", GENTLE false" };
+        Some(format!("{least}, {most}, {p}{queues}, STABILITY {stability}{gentle}"))
+    }
+
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new((self.average, self.count, self.random, self.drops)))
+        Some(Box::new((self.average, self.count, self.random, self.drops, self.bounds.p)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let before: Average;
-        (before, self.count, self.random, self.drops) =
+        let (before, p): (Average, u32);
+        (before, self.count, self.random, self.drops, p) =
             *state.downcast().map_err(|_| "the state of another class")?;
+        if self.adapts {
+            self.bounds.p = p;
+        }
         self.average = Average { stability: self.average.stability, ..before };
         Ok(())
     }
 }
 
-const HANDLERS: &[Handler<Red>] = &[
-    Handler::data(
+pub(super) const HANDLERS: &[Handler<Red>] = &[
+    Handler::argument(
         "min_thresh",
+        "MIN_THRESH",
         |e| e.bounds.least.to_string(),
         |e, cx, value| e.set(Bounds { least: number("MIN_THRESH", value, cx)?, ..e.bounds }),
     ),
-    Handler::data(
+    Handler::argument(
         "max_thresh",
+        "MAX_THRESH",
         |e| e.bounds.most.to_string(),
         |e, cx, value| e.set(Bounds { most: number("MAX_THRESH", value, cx)?, ..e.bounds }),
     ),
-    Handler::data(
+    Handler::argument(
         "max_p",
+        "MAX_P",
         |e| fixed::show(u64::from(e.bounds.p), P_BITS),
         |e, cx, value| {
             let p: f64 = number("MAX_P", value, cx)?;
-            e.set(Bounds { p: fixed::quantize(p.min(2.0), P_BITS) as u32, ..e.bounds })
+            e.set(Bounds { p: Bounds::scale(p), ..e.bounds })
         },
     ),
     Handler::count("drops", |e| e.drops),
-    Handler::read("queues", |e, cx, _| Ok(e.queues.list(cx))),
+    Handler::get("queues", |e| e.queues.list()),
     Handler::get("avg_queue_size", Red::show_average),
     Handler::get("stats", |e| {
         let (queue, average) = (e.queues.length(), e.show_average());
@@ -321,6 +404,7 @@ mod tests {
         Red {
             bounds: Bounds { least, most, p: fixed::quantize(p, P_BITS) as u32 },
             gentle,
+            adapts: false,
             queues: Watched::default(),
             average: Average { stability: 4, scaled: 0, empty_since: None },
             count: -1,

@@ -192,6 +192,10 @@ impl Element for Shaper {
         cx.set_signal(Signal::Packets, true);
     }
 
+    fn configuration(&self) -> Option<String> {
+        Some(self.show_rate())
+    }
+
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.gaps))
     }
@@ -206,18 +210,19 @@ impl Element for Shaper {
 }
 
 pub(super) const HANDLERS: &[Handler<Shaper>] = &[
-    Handler::data(
-        "rate",
-        |e| if e.bandwidth { show_bandwidth(e.gaps.rate) } else { e.gaps.rate.to_string() },
-        |e, cx, value| {
-            let rate = parse_rate(cx, value, e.bandwidth)?;
-            e.restart(cx, rate)
-        },
-    ),
+    Handler::argument("rate", "RATE", Shaper::show_rate, |e, cx, value| {
+        let rate = parse_rate(cx, value, e.bandwidth)?;
+        e.restart(cx, rate)
+    }),
     Handler::set("reset", |e, cx, _| e.restart(cx, e.gaps.rate)),
 ];
 
 impl Shaper {
+    /// Returns the value of the handler `rate`: packets per second, or a bandwidth with its unit.
+    fn show_rate(&self) -> String {
+        if self.bandwidth { show_bandwidth(self.gaps.rate) } else { self.gaps.rate.to_string() }
+    }
+
     /// Handles a write to the handlers `rate` and `reset`: sets the rate (packets or bytes per second), and
     /// starts the spacing again from the current time.
     fn restart(&mut self, cx: &mut Cx<'_>, rate: u64) -> Result<(), String> {

@@ -5,6 +5,7 @@ pub mod prio_sched;
 pub mod pull_switch;
 pub mod round_robin_multi_sched;
 pub mod round_robin_sched;
+pub mod round_robin_unqueue;
 pub mod simple_pull_switch;
 pub mod static_pull_switch;
 pub mod stride;

@@ -73,6 +73,11 @@ impl PullSwitch {
         self.chosen = usize::try_from(input).ok().filter(|&n| n < self.inputs);
     }
 
+    /// Returns the number of the chosen input as text; -1 if packets are pulled from no input.
+    fn shown(&self) -> String {
+        self.chosen.map_or("-1".into(), |input| input.to_string())
+    }
+
     fn tell(&self, cx: &mut Cx<'_>) {
         if self.signals {
             cx.set_signal(Signal::Packets, self.chosen.is_some_and(|input| cx.may_pull(input)));
@@ -90,6 +95,10 @@ impl Element for PullSwitch {
         Ok(())
     }
 
+    fn configuration(&self) -> Option<String> {
+        Some(self.shown())
+    }
+
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         let batch = match self.chosen {
             Some(input) => cx.pull(input, max),
@@ -102,13 +111,10 @@ impl Element for PullSwitch {
     }
 }
 
-pub(super) const HANDLERS: &[Handler<PullSwitch>] = &[Handler::data(
-    "switch",
-    |e| e.chosen.map_or("-1".into(), |input| input.to_string()),
-    |e, cx, value| {
+pub(super) const HANDLERS: &[Handler<PullSwitch>] =
+    &[Handler::argument("switch", "INPUT", PullSwitch::shown, |e, cx, value| {
         let input = i32::parse(value, &cx.place()).map_err(|_| "syntax error")?;
         e.choose(input);
         e.tell(cx);
         Ok(())
-    },
-)];
+    })];

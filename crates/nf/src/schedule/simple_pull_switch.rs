@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("INPUT", "int", "0")],
     table: &super::pull_switch::HANDLERS,
     samples: &[" -> 1/1"],
+    reconfigures: true,
     build: |args| {
         let chosen = args.value::<i32>("INPUT");
         args.finish()?;

@@ -63,6 +63,11 @@ impl Element for Striding {
         some.depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 
+    fn configuration(&self) -> Option<String> {
+        let tickets = (0..self.stride.clients()).map(|client| self.stride.tickets(client).to_string());
+        Some(tickets.collect::<Vec<_>>().join(", "))
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let Some(sorter) = &mut self.sorter else { return Some(batch) };
         let stride = &mut self.stride;

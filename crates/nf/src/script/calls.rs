@@ -3,9 +3,10 @@
 //! An element is taken out of the graph while it runs, so the engine cannot call a handler of the running
 //! script. Calls from a script's text to the script itself are therefore handled here.
 
-use element::{Access, Call, CallOrigin, Cx, Handler, Rights};
+use element::{Access, Call, CallOrigin, Cx, FileScope, Handler, Random, Rights};
 use lang::args::{split_spaces, unquote};
 
+use super::errors::in_context;
 use super::expand::{Mode, Source, expand};
 use super::functions::{self, PRIVATE, PUBLIC};
 use super::number::parse_int;
@@ -24,7 +25,8 @@ const OWN: &[Handler<Script>] = &[
     Handler::set("step", |e, cx, text| {
         let steps = match text.trim() {
             "" | "router" => Some(1),
-            number => parse_int(number).and_then(|n| u64::try_from(n).ok()),
+            // A negative number is no step.
+            number => parse_int(number).map(|n| u64::try_from(n).unwrap_or_default()),
         };
         e.step(cx, steps.ok_or("syntax error")?)
     }),
@@ -41,9 +43,10 @@ const OWN: &[Handler<Script>] = &[
         let variable = variable_name(text, None)?;
         e.variable(&variable).ok_or_else(|| format!("undefined variable '{variable}'"))
     }),
-    Handler::set("set", |e, _, text| {
+    Handler::set("set", |e, cx, text| {
         let (variable, value) = first_word(text);
         let variable = variable_name(variable, None)?;
+        e.note_caller(cx, true);
         e.variables.insert(variable, value.to_owned());
         Ok(())
     }),
@@ -84,6 +87,10 @@ const FURTHER: &[Handler<Script>] = &[
     ),
 ];
 
+/// The error text of a script that ends with `error` without a text. As in Click, other scripts do not report
+/// it.
+const WITHOUT_TEXT: &str = "the script ended with an error";
+
 impl Script {
     /// Returns `text` with its references replaced by the values of variables and the answers of handlers.
     pub(super) fn expand(&mut self, cx: &mut Cx<'_>, text: &str, mode: Mode) -> String {
@@ -96,7 +103,9 @@ impl Script {
     fn refer(&mut self, cx: &mut Cx<'_>, text: &str) -> Option<String> {
         let call = self.find(cx, text, false, false)?;
         Some(self.answer(cx, &call).unwrap_or_else(|reason| {
-            self.report(cx, &reason);
+            if reason != WITHOUT_TEXT {
+                self.report(cx, &reason);
+            }
             String::new()
         }))
     }
@@ -110,16 +119,17 @@ impl Script {
 
     /// Calls a read handler for an instruction of the script. `text` is the handler with its parameters, from
     /// which a layer of quotes is removed if `unquoted` is true. Returns the handler's full name and its
-    /// answer; `None` after an error, which is reported.
+    /// answer, or `None` if there is no such handler. The answer is empty after an error of the handler.
+    /// Errors are reported.
     pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
-        let call = self.find(cx, text, unquoted, false)?;
-        match self.answer(cx, &call) {
-            Ok(answer) => Some((full_name(cx, &call), answer)),
-            Err(reason) => {
-                self.report_call(cx, &call, &reason);
-                None
-            }
-        }
+        // The quotes may be around the handler as well as around its parameter.
+        let whole = if unquoted { unquote(text) } else { text.to_owned() };
+        let call = self.find(cx, &whole, false, false)?;
+        let answer = self.answer(cx, &call).unwrap_or_else(|reason| {
+            self.report_call(cx, &call, &reason);
+            String::new()
+        });
+        Some((full_name(cx, &call), answer))
     }
 
     /// Calls a write handler for an instruction of the script. `instruction` is the handler with its value,
@@ -130,9 +140,10 @@ impl Script {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;
         // If anything was substituted, the value may contain text from a client's handler call, also from an
-        // earlier call. The write then gets the rights of an unknown client.
+        // earlier call. The write then gets the rights of an unknown client, and may create the files that
+        // the client may create.
         if text != instruction {
-            call.rights.origin = CallOrigin::Anybody;
+            call.rights = Rights { files: self.files.clone(), origin: CallOrigin::Anybody };
         }
         let result = match self.own_access(cx, &call) {
             Some(_) => CLASS.write(self, cx, &call.handler, &call.value),
@@ -186,14 +197,13 @@ impl Script {
     }
 
     fn report_call(&mut self, cx: &mut Cx<'_>, call: &Call, reason: &str) {
+        if reason == WITHOUT_TEXT {
+            return;
+        }
         let name = full_name(cx, call);
         let space = if call.value.is_empty() { "" } else { " " };
-        let mut text = format!("While calling '{name}{space}{}':", call.value.replace('\n', " "));
-        for line in reason.lines() {
-            text.push_str("\n  ");
-            text.push_str(line);
-        }
-        self.report(cx, &text);
+        let value = call.value.replace('\n', " ");
+        self.report(cx, &in_context(&format!("While calling '{name}{space}{value}':"), "  ", reason));
     }
 
     /// Returns the access that the script's own text has to a handler of the script. Returns `None` for
@@ -221,6 +231,20 @@ impl Script {
         private.unwrap_or_else(|| CLASS.read(self, cx, &call.handler, &call.value))
     }
 
+    /// Notes the files that the caller of a handler may create, because the call brings text that the script
+    /// may use in names of files. A read does not tell who calls, so its text names no files.
+    fn note_caller(&mut self, cx: &Cx<'_>, write: bool) {
+        // Calls by the script itself bring text of the script.
+        if self.activation.active {
+            return;
+        }
+        match cx.rights() {
+            _ if !write => self.files = FileScope::Nowhere,
+            Rights { origin: CallOrigin::Configuration, .. } => {}
+            Rights { files, .. } => self.files = files.clone(),
+        }
+    }
+
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
         if self.activation.active {
             // The handler `step` was called while the script is being executed. The steps are kept for the
@@ -239,6 +263,9 @@ impl Script {
     /// `args`, and returns the answer. A script that is being executed is run within itself, and then
     /// continues.
     fn run(&mut self, cx: &mut Cx<'_>, handler: &str, args: &str, write: bool) -> Result<String, String> {
+        if !args.is_empty() || handler != "run" {
+            self.note_caller(cx, write);
+        }
         let frame = Frame { args: args.to_owned(), handler: handler.to_owned(), write };
         let outer = std::mem::replace(&mut self.frame, frame);
         let outcome = if self.activation.active {
@@ -261,7 +288,7 @@ impl Script {
                 Ok(String::new())
             }
             Outcome::Return(value) => Ok(value),
-            Outcome::Failed(text) if text.is_empty() => Err("the script ended with an error".into()),
+            Outcome::Failed(text) if text.is_empty() => Err(WITHOUT_TEXT.into()),
             Outcome::Failed(text) => Err(text),
             Outcome::TooManyJumps => Err(format!("{}: too many jumps, giving up", cx.declaration())),
         }
@@ -282,7 +309,8 @@ impl Script {
             "#" => Some(words().len().to_string()),
             "write" => Some(self.frame.write.to_string()),
             _ => {
-                let number = name.parse::<usize>().ok().filter(|_| !name.starts_with(['0', '+']))?;
+                let number = name.parse::<usize>().ok().filter(|_| !name.starts_with(['0', '+']));
+                let Some(number) = number else { return self.program.assigns(name).then(String::new) };
                 Some(words().get(number - 1).map(|word| word.text.clone()).unwrap_or_default())
             }
         }
@@ -292,10 +320,14 @@ impl Script {
     /// Returns an empty text if the variable has no words.
     fn shift(&mut self, text: &str) -> Result<String, String> {
         let variable = variable_name(text, Some("args"))?;
-        let value = match self.variables.get_mut(&variable) {
-            Some(value) => value,
-            None if variable == "args" => &mut self.frame.args,
-            None => return Err(format!("undefined variable '{variable}'")),
+        let value = match variable.as_str() {
+            // As in Click, these are the arguments of the call, also if a variable of this name is set.
+            "args" => &mut self.frame.args,
+            _ => match self.variables.get_mut(&variable) {
+                Some(value) => value,
+                None if self.program.assigns(&variable) => return Ok(String::new()),
+                None => return Err(format!("undefined variable '{variable}'")),
+            },
         };
         let words = split_spaces(value);
         let first = words.first().map(|word| word.text.clone()).unwrap_or_default();
@@ -368,7 +400,7 @@ fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
 
 /// Returns a random number within bounds that `text` gives, both included. For no words, the bounds are 0
 /// and 2^31 - 1; for one word, 0 and N - 1; for two words, N1 and N2.
-fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
+fn random(random: &mut Random, text: &str) -> Result<String, String> {
     let words = split_spaces(text);
     let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();
     let (least, most) = match numbers.as_deref() {
@@ -378,10 +410,17 @@ fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
         Some(_) => return Err("too many arguments".into()),
         None => return Err("bad N".into()),
     };
-    match least <= most {
-        true => Ok(random.i64(least..=most).to_string()),
-        false => Err("bad N".into()),
+    if least > most {
+        return Err("bad N".into());
     }
+    let range = most.wrapping_sub(least).cast_unsigned();
+    Ok(match (u32::try_from(range), &words[..]) {
+        (_, []) => random.bits().into(),
+        (Ok(range), _) => least + i64::from(random.between(0, range)),
+        (Err(_), _) if range == u64::MAX => random.u64().cast_signed(),
+        (Err(_), _) => least.wrapping_add((random.u64() % (range + 1)).cast_signed()),
+    }
+    .to_string())
 }
 
 #[cfg(test)]
@@ -390,16 +429,23 @@ mod tests {
 
     #[test]
     fn random_numbers_stay_in_their_range() {
-        let mut rng = fastrand::Rng::with_seed(1);
+        let mut rng = Random::new(1);
         let mut check = |text: &str, least: i64, most: i64| {
             let all: Vec<i64> = (0..200).map(|_| random(&mut rng, text).unwrap().parse().unwrap()).collect();
             assert!(all.iter().all(|n| (least..=most).contains(n)), "{text}: {all:?}");
-            assert!(most - least > 10 || (all.contains(&least) && all.contains(&most)), "{text}: {all:?}");
+            assert!(
+                most.wrapping_sub(least).cast_unsigned() > 10
+                    || (all.contains(&least) && all.contains(&most)),
+                "{text}: {all:?}"
+            );
         };
         check("", 0, i64::from(i32::MAX));
         check("3", 0, 2);
         check("-2 2", -2, 2);
         check("7 7", 7, 7);
+        check("-5 5000000000", -5, 5_000_000_000);
+        check("-1 9223372036854775807", -1, i64::MAX);
+        check("-9223372036854775808 9223372036854775807", i64::MIN, i64::MAX);
         for (text, reason) in
             [("0", "bad N"), ("2 1", "bad N"), ("x", "bad N"), ("1 2 3", "too many arguments")]
         {

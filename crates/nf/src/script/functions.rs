@@ -12,6 +12,7 @@ use nix::sys::signal;
 use nix::unistd::Pid;
 
 use super::MOST_TEXT;
+use super::errors::describe;
 use super::number::{Number, parse_int};
 use super::sprintf::sprintf;
 
@@ -57,8 +58,8 @@ pub(super) const PUBLIC: &[Function] = &[
     ("sprintf", sprintf),
     ("length", |text| Ok(text.len().to_string())),
     ("unquote", |text| Ok(unquote(text))),
-    ("htons", |text| convert(text, u16::to_be)),
-    ("ntohs", |text| convert(text, u16::from_be)),
+    ("htons", |text| convert(text, |n| (n as u16).to_be().into())),
+    ("ntohs", |text| convert(text, |n| u16::from_be(n as u16).into())),
     ("htonl", |text| convert(text, u32::to_be)),
     ("ntohl", |text| convert(text, u32::from_be)),
 ];
@@ -182,7 +183,7 @@ fn any_is(text: &str, wanted: bool) -> Result<bool, String> {
 fn choose(text: &str) -> Answer {
     let mut words = words(text);
     let condition = boolean(&words.next().unwrap_or_default())?;
-    let (yes, no) = (words.next().ok_or("syntax error")?, words.next().unwrap_or_default());
+    let (yes, no) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     match words.next() {
         None => Ok(if condition { yes } else { no }),
         Some(_) => Err("syntax error".into()),
@@ -195,20 +196,25 @@ fn is_in(text: &str) -> Answer {
     Ok(wanted.is_some_and(|wanted| words.any(|word| word == wanted)).to_string())
 }
 
-/// Converts the byte order of an integer with `swap`. An integer that does not fit into `T` is an error.
-fn convert<T: TryFrom<i64> + ToString>(text: &str, swap: impl Fn(T) -> T) -> Answer {
-    let value = parse_int(text).and_then(|n| T::try_from(n).ok());
+/// Converts the byte order of an integer with `swap`. An integer that does not fit into 32 bits is an error.
+/// The functions for 16 bits take the lower 16 bits of a larger integer, as in Click.
+fn convert(text: &str, swap: impl Fn(u32) -> u32) -> Answer {
+    let value = parse_int(text).and_then(|n| u32::try_from(n).ok());
     value.map(|n| swap(n).to_string()).ok_or_else(|| "syntax error".into())
 }
 
 fn file(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let open = std::fs::File::open(unquote(text.trim()));
+    let name = unquote(text.trim());
+    if name.is_empty() {
+        return Err("bad FILE".into());
+    }
+    let open = std::fs::File::open(&name);
     let read = open.and_then(|file| file.take(MOST_TEXT as u64 + 1).read_to_end(&mut bytes));
     match read {
         Ok(length) if length <= MOST_TEXT => Ok(bytes),
         Ok(_) => Err(format!("file longer than {MOST_TEXT} bytes")),
-        Err(_) => Err("bad FILE".into()),
+        Err(error) => Err(format!("{name}: {}", describe(&error))),
     }
 }
 
@@ -306,6 +312,7 @@ mod tests {
             ("if true x y", "x"),
             ("if false x y", "y"),
             ("if false x", ""),
+            ("if true", ""),
             ("if true \"a b\" y", "\"a b\""),
             ("in foo bar foo", "true"),
             ("in foo bar", "false"),
@@ -318,6 +325,7 @@ mod tests {
             ("length", "0"),
             ("unquote \"a b\"", "a b"),
             ("htons 1", "256"),
+            ("htons 70000", "28689"),
             ("ntohs 256", "1"),
             ("htonl 1", "16777216"),
             ("ntohl 16777216", "1"),
@@ -348,9 +356,11 @@ mod tests {
             ("and true junk", "syntax error"),
             ("if x 1 2", "syntax error"),
             ("if true 1 2 3", "syntax error"),
-            ("htons 65536", "syntax error"),
+            ("htons 4294967296", "syntax error"),
+            ("htons -1", "syntax error"),
             ("htonl -1", "syntax error"),
-            ("cat /does/not/exist", "bad FILE"),
+            ("cat /does/not/exist", "/does/not/exist: No such file or directory"),
+            ("cat", "bad FILE"),
             ("kill FOO 1", "bad SIGNO"),
             ("kill", "bad SIGNO"),
             ("kill 0", "bad PID"),

@@ -64,6 +64,9 @@
 //! - `$?`: the status of the last `write`.
 //! - `$$`: the number of the process.
 //!
+//! After a client has called the script with text, a write in whose text something was replaced can create
+//! files only where the client may create them; after a read with parameters, nowhere.
+//!
 //! Nothing is replaced in single quotes, and unknown references do not change. Other elements cannot call a
 //! script while it is being executed.
 //!
@@ -127,11 +130,13 @@
 pub mod driver_manager;
 
 mod calls;
+mod errors;
 mod expand;
 mod functions;
 pub(crate) mod number;
 mod planned;
 mod program;
+pub mod progress_bar;
 mod run;
 mod sprintf;
 
@@ -141,7 +146,7 @@ use std::sync::Arc;
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, StatePart, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, FileScope, Invalid, PlannedCall, StatePart, manual,
 };
 
 use calls::TABLES;
@@ -206,6 +211,7 @@ fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, I
         write_status: 0,
         frame: Frame::default(),
         activation: Activation::default(),
+        files: FileScope::Anywhere,
     }))
 }
 
@@ -230,6 +236,9 @@ struct Script {
     /// The handler call for which the script runs, or ran last.
     frame: Frame,
     activation: Activation,
+    /// The part of the file system in which a write that was composed with values of variables or handlers
+    /// may create files: everywhere, until a handler call by a client has brought text.
+    files: FileScope,
 }
 
 impl Script {
@@ -240,6 +249,10 @@ impl Script {
         self.report_end(cx, &outcome);
         if outcome == Outcome::Stop {
             cx.stop();
+        }
+        if let (Kind::Signal(numbers), Outcome::End) = (&self.kind, &outcome) {
+            // The numbers were accepted when the script was initialized.
+            numbers.iter().for_each(|&number| drop(cx.files().on_os_signal(number, true)));
         }
     }
 
@@ -305,7 +318,7 @@ impl Element for Script {
             Outcome::End => {}
             Outcome::Stop => cx.stop(),
             // The script did not end with `end` or `stop`: it no longer waits for the signal, which then has
-            // its usual effect.
+            // its usual effect. If it waits for a time, `step_alone` waits for its signals again afterwards.
             _ => drop(cx.files().on_os_signal(number, false)),
         }
     }

@@ -239,6 +239,14 @@ impl Program {
         })
     }
 
+    /// True if an instruction sets the variable `name`. As in Click, the variable is empty before that.
+    pub(super) fn assigns(&self, name: &str) -> bool {
+        self.instructions.iter().any(|instruction| match instruction {
+            Instruction::Init { variable, .. } | Instruction::Set { variable, .. } => variable == name,
+            _ => false,
+        })
+    }
+
     /// True if the first instruction waits for steps or a time.
     pub(super) fn begins_with_wait(&self) -> bool {
         matches!(self.instructions.first(), Some(Instruction::WaitSteps(_) | Instruction::WaitTime(_)))

@@ -5,16 +5,16 @@
 //! waits for steps: the timer, the handler `step` and a request to stop give steps to the script.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 use element::Cx;
 use element::Severity;
 use element::args::{parse_bool, parse_seconds};
 use lang::args::unquote;
-use nix::errno::Errno;
 
 use super::Script;
+use super::errors::{describe, in_context};
 use super::expand::Mode;
 use super::program::{Destination, Instruction, Kind, Print};
 
@@ -243,7 +243,9 @@ impl Script {
         // If the script runs for a packet or within itself, a wait ends this execution of the script, so no
         // timer is needed.
         if self.kind != Kind::Packet && !self.activation.nested {
-            cx.set_timer(TIMER, cx.now() + time);
+            // Timers of other elements that are due at the same time run first, because a script usually
+            // looks at what they have done: `wait 1s` sees all five packets of TimedSource(0.2), as in Click.
+            cx.set_coarse_timer(TIMER, cx.now() + time);
         }
         true
     }
@@ -305,14 +307,12 @@ impl Script {
     /// Reports an error during execution. Before the first error of an activation, a line names the script,
     /// unless the driver runs the script.
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
-        if self.activation.errors == 0 && !self.activation.run_by_driver {
-            let script = cx.declaration();
-            cx.messages().remark(Severity::Error, format_args!("While executing '{script}':"));
-        }
-        self.activation.errors += 1;
         let indent = if self.activation.run_by_driver { "" } else { "  " };
-        for line in text.lines() {
-            cx.messages().remark(Severity::Error, format_args!("{indent}{line}"));
+        let context = format!("While executing '{}':", cx.declaration());
+        let is_first = self.activation.errors == 0 && !self.activation.run_by_driver;
+        self.activation.errors += 1;
+        for line in in_context(&context, indent, text).lines().skip(usize::from(!is_first)) {
+            cx.messages().remark(Severity::Error, format_args!("{line}"));
         }
     }
 
@@ -327,9 +327,4 @@ impl Script {
             _ => {}
         }
     }
-}
-
-/// Returns the system's text for an error, without the error number.
-fn describe(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned())
 }

@@ -7,7 +7,8 @@ use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, DST_IP, Filter, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal, Timestamp,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Random, Signal,
+    Timestamp,
 };
 use wire::build::Builder;
 use wire::checksum::Delta;
@@ -181,7 +182,7 @@ impl FastFlows {
             args.warn("flow size < 3, defaulting to 3");
             size = 3;
         }
-        if flows == 0 {
+        if flows == 0 && args.was_given("FLOWS") {
             args.error_as("FLOWS: 0 is too small; the least is 1", "FLOWS: out of range, bound 1");
         } else if flows > MOST_FLOWS {
             args.too_large("FLOWS", MOST_FLOWS);
@@ -212,13 +213,14 @@ impl FastFlows {
 
     /// Gives a flow new headers: new random ports, except for FastUDPSource, and new TCP sequence numbers.
     /// `place` is the index of the flow, whose count of packets starts again.
-    fn renew(&mut self, place: usize, random: &mut fastrand::Rng) {
+    fn renew(&mut self, place: usize, random: &mut Random) {
         let flow = &mut self.flows[place];
         flow.sent = 0;
         if self.kind != Kind::UdpInterval {
-            flow.ports = (random.u16(..u16::MAX), random.u16(..u16::MAX));
+            // The same ports as in Click, which writes the numbers in the machine's byte order.
+            let mut port = || ((random.bits() >> 2) % u32::from(u16::MAX)) as u16;
+            flow.ports = (port().swap_bytes(), port().swap_bytes());
         }
-        let numbers = [random.u32(..), random.u32(..)];
         let mut header = self.template;
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
         // Ports and TCP sequence numbers are zero in the template, so its checksum is updated for them (RFC
@@ -227,6 +229,7 @@ impl FastFlows {
         put(TRANSPORT, &ports.to_be_bytes());
         let mut delta = Delta::u32(0, ports);
         if self.kind == Kind::Tcp {
+            let numbers = [random.u32(), random.u32()];
             put(TRANSPORT + 4, &numbers[0].to_be_bytes());
             put(TRANSPORT + 8, &numbers[1].to_be_bytes());
             delta = delta + Delta::u32(0, numbers[0]) + Delta::u32(0, numbers[1]);
@@ -267,14 +270,14 @@ impl FastFlows {
     }
 
     /// Chooses the flow of the next packet, and returns its index.
-    fn choose(&mut self, random: &mut fastrand::Rng) -> usize {
+    fn choose(&mut self, random: &mut Random) -> usize {
         let (place, left) = &mut self.current;
         if *left == 0 {
             *left = self.burst;
             *place = if self.sequential {
                 (*place + 1) % self.flows.len()
             } else {
-                random.usize(..self.flows.len())
+                (random.bits() >> 2) as usize % self.flows.len()
             };
         }
         *left -= 1;
@@ -283,7 +286,7 @@ impl FastFlows {
 
     /// Chooses the flow of the next packet and prepares its headers: new ports if the flow is complete, and
     /// the TCP flags. Counts the packet for the flow, and returns the index of the flow.
-    fn next(&mut self, random: &mut fastrand::Rng) -> usize {
+    fn next(&mut self, random: &mut Random) -> usize {
         let place = self.choose(random);
         let sent = self.flows[place].sent;
         match self.kind {

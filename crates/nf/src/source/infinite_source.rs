@@ -169,6 +169,10 @@ impl Element for InfiniteSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.end.initialize(cx, &CLASS)?;
         self.start(cx);
+        // As in Click, the task is scheduled once also if the source is not active.
+        if !self.active && cx.graph().output_is_push(0) {
+            cx.schedule();
+        }
         Ok(())
     }
 
@@ -221,7 +225,7 @@ impl Element for InfiniteSource {
 
 const HANDLERS: &[Handler<InfiniteSource>] = &[
     COUNT,
-    Handler::data(
+    Handler::<InfiniteSource>::data(
         "data",
         |e| e.data.show(),
         |e, cx, value| {
@@ -229,7 +233,8 @@ const HANDLERS: &[Handler<InfiniteSource>] = &[
             e.start(cx);
             Ok(())
         },
-    ),
+    )
+    .raw(),
     LIMIT,
     BURST,
     Handler::data("burstsize", InfiniteSource::show_burst, InfiniteSource::set_burst),

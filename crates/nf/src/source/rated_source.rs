@@ -2,7 +2,7 @@
 //! Makes packets at a given rate.
 //!
 //! A token bucket enforces the rate. The bucket holds two tokens, or a hundredth of the rate if that is
-//! more, and has one token at the start.
+//! more. It is full at the start, and has one token after the rate was changed.
 //!
 //! ## Usage
 //! `RatedSource([DATA, RATE, LIMIT, ACTIVE, KEYWORDS])`
@@ -73,9 +73,10 @@ pub static CLASS: Class = Class {
         if bandwidth > 0 {
             rate = bandwidth / data.bytes.len().max(1) as u64;
         }
+        let capacity = capacity(rate);
         args.value::<u32>("HEADROOM");
         let source = RatedSource {
-            bucket: bucket(rate),
+            bucket: Bucket::new(rate, capacity, capacity),
             active: args.value("ACTIVE"),
             end: AtEnd::read(args, true),
             data,
@@ -88,10 +89,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the token bucket for a rate in packets per second. It holds two tokens, or a hundredth of the
-/// rate if that is more, and has one token now.
-fn bucket(rate: u64) -> Bucket {
-    Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1)
+/// Returns the number of tokens that the bucket for a rate in packets per second holds.
+fn capacity(rate: u64) -> u64 {
+    (rate / 100).max(2)
 }
 
 struct RatedSource {
@@ -149,6 +149,10 @@ impl Element for RatedSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.end.initialize(cx, &CLASS)?;
         self.start(cx);
+        // As in Click, the task is scheduled once also if the source is not active.
+        if !self.active && cx.graph().output_is_push(0) {
+            cx.schedule();
+        }
         Ok(())
     }
 
@@ -207,7 +211,7 @@ impl Element for RatedSource {
 
 const HANDLERS: &[Handler<RatedSource>] = &[
     Handler::count("count", |e| e.count),
-    Handler::data(
+    Handler::<RatedSource>::data(
         "data",
         |e| e.data.show(),
         |e, cx, value| {
@@ -215,13 +219,15 @@ const HANDLERS: &[Handler<RatedSource>] = &[
             e.start(cx);
             Ok(())
         },
-    ),
+    )
+    .raw(),
     Handler::data(
         "rate",
         |e| e.bucket.rate().to_string(),
         |e, cx, value| {
             let rate = i64::parse(value, &cx.place()).ok().and_then(|rate| u32::try_from(rate).ok());
-            e.bucket = bucket(rate.ok_or("syntax error")?.into());
+            let rate = rate.ok_or("syntax error")?.into();
+            e.bucket = Bucket::new(rate, capacity(rate), 1);
             e.start(cx);
             Ok(())
         },

@@ -23,7 +23,7 @@
 //!   100 for real time, 0 for as fast as possible.
 //! - `USE_SIGNAL`, `QUICK_CLONE`, `FREEONTERMINATE`: accepted for compatibility with FastClick, without
 //!   effect.
-//! - `VERBOSE`: if true, reports each round.
+//! - `VERBOSE`: if true, a message reports each round. Messages always report the loading of packets.
 //!
 //! ## Handlers
 //! - `active`: true if packets are replayed.
@@ -106,6 +106,8 @@ pub static CLASS: Class = Class {
 struct Tape {
     /// The packets that have been loaded, in one list per input, until all are moved into the store.
     incoming: Vec<Vec<Packet>>,
+    /// True from the first pull until all packets have been loaded.
+    loading: bool,
     /// All loaded packets, in the order in which they are sent in each round; `None` until loading is
     /// complete.
     store: Option<Box<Store>>,
@@ -169,6 +171,17 @@ impl ReplayUnqueue {
             }
         }
         dry
+    }
+
+    /// Reports, in FastClick's words, that loading is complete, with the number of packets and of an input
+    /// that has no more packets; -1 if LIMIT was reached before.
+    fn report_loaded(&mut self, cx: &mut Cx<'_>) {
+        self.tape.loading = false;
+        let count: usize = self.tape.incoming.iter().map(Vec::len).sum();
+        let dry = if count as u64 >= self.most { -1 } else { 0 };
+        let name = cx.name().to_owned();
+        cx.messages()
+            .message(format_args!("{name} : Successfully loaded {count} packets. Input {dry} dried out.\n"));
     }
 
     /// Merges the packets of several inputs by time stamp, and moves them into the store. Packets with the
@@ -253,13 +266,17 @@ impl ReplayUnqueue {
     fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
         self.tape.next = 0;
         self.tape.round_started = cx.now();
+        let left = self.rounds;
         self.rounds -= i64::from(self.rounds > 0);
+        if self.verbose {
+            let name = cx.declaration();
+            cx.messages().message(format_args!("{name}: Replay loop ({left} loops left)\n"));
+            if self.rounds == 0 {
+                cx.messages().message(format_args!("{name}: stopped because there is 0 loops left\n"));
+            }
+        }
         let empty = self.tape.store.as_ref().is_none_or(|store| store.is_empty());
         if self.rounds != 0 && !empty {
-            if self.verbose {
-                let (name, left) = (cx.declaration(), self.rounds);
-                cx.messages().message(format_args!("{name}: Replay loop ({left} loops left)\n"));
-            }
             return true;
         }
         self.finish(cx);
@@ -289,9 +306,8 @@ impl Element for ReplayUnqueue {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if self.active {
-            cx.schedule();
-        }
+        // As in FastClick, the task is scheduled once also if the element is not active.
+        cx.schedule();
         Ok(())
     }
 
@@ -305,10 +321,16 @@ impl Element for ReplayUnqueue {
         }
         if self.tape.store.is_none() {
             let before: usize = self.tape.incoming.iter().map(Vec::len).sum();
+            if !self.tape.loading {
+                self.tape.loading = true;
+                let (name, inputs) = (cx.name().to_owned(), self.tape.incoming.len());
+                cx.messages().message(format_args!("Loading {name} with {inputs} inputs.\n"));
+            }
             if !self.load(cx) {
                 cx.schedule();
                 return self.tape.incoming.iter().map(Vec::len).sum::<usize>() > before;
             }
+            self.report_loaded(cx);
             self.fill_store(cx);
         }
         let started = *self.tape.started.get_or_insert_with(|| cx.now());

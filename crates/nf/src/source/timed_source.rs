@@ -139,14 +139,14 @@ const HANDLERS: &[Handler<TimedSource>] = &[
     Handler::data(
         "interval",
         |e| e.interval.as_interval(),
-        |e, cx, value| {
+        |e, _, value| {
             let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
+            // As in Click, the interval that has begun ends when it would have ended.
             e.interval = interval.ok_or("bad interval")?;
-            e.wait(cx, cx.now());
             Ok(())
         },
     ),
-    Handler::data(
+    Handler::<TimedSource>::data(
         "data",
         |e| String::from_utf8_lossy(&e.data.given).into_owned(),
         |e, cx, value| {
@@ -154,7 +154,8 @@ const HANDLERS: &[Handler<TimedSource>] = &[
             e.data = Data::new(given, None);
             Ok(())
         },
-    ),
+    )
+    .raw(),
     Handler::data(
         "limit",
         |e| show_limit(e.limit),

@@ -40,6 +40,9 @@
 //! - `count`: flows that have begun.
 //! - `open`: flows that have not ended.
 //! - `expired`: flows that have ended by TIMEOUT.
+//! - `average`, `median`: the mean and the median of the numbers of packets of all flows, also of those that
+//!   have ended. For the median, a flow of more than 65,535 packets counts as one of 65,535.
+//! - `dump`: a line `PACKETS: FLOWS` for each number of packets that a flow has.
 //! - `packets`: packets that were counted for a flow.
 //! - `bytes`: bytes of the packets that were counted for a flow.
 //! - `overflows`: packets of flows for which the table had no room.
@@ -85,7 +88,9 @@ use packet::prefetch_line;
 
 use super::record::{Form, Layout, Record, Row, Start, Wanted};
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
+use crate::fixed::quotient;
 use crate::memory::{refusal, reserved};
+use crate::meter::histogram::Histogram;
 use crate::report_file::ReportFile;
 
 /// The element class `FlowCounter`.
@@ -104,7 +109,18 @@ pub static CLASS: Class = Class {
         StatePart::kept("flows", &["open", "csv", "json", "top"]).on_disk(),
         StatePart::kept(
             "counts",
-            &["count", "packets", "bytes", "overflows", "overflow_bytes", "others", "expired"],
+            &[
+                "count",
+                "average",
+                "median",
+                "dump",
+                "packets",
+                "bytes",
+                "overflows",
+                "overflow_bytes",
+                "others",
+                "expired",
+            ],
         ),
         StatePart::kept("file", &[]).with_tables(&["report"]),
     ],
@@ -128,7 +144,8 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let (records, starts) = room.map_err(|()| element::Invalid)?;
         let counts = Counts::default();
-        let book = Book { records, starts, written: Form { layout, replies }, rows: 0, file: None };
+        let lengths = Histogram::new(MOST_PACKETS);
+        let book = Book { records, starts, lengths, written: Form { layout, replies }, rows: 0, file: None };
         let notes = FlowNotes::default();
         let spare = Flows::new(1).ok();
         Ok(Box::new(FlowCounter { timeout, replies, path, flows, spare, book, counts, notes }))
@@ -152,6 +169,14 @@ fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
     }
 }
 
+/// The largest number of packets of a flow that the median and `dump` tell apart.
+const MOST_PACKETS: usize = 65_535;
+
+/// Returns the number of packets of a flow, of both directions.
+fn length(record: &Record) -> usize {
+    usize::try_from(record.packets.iter().sum::<u64>()).unwrap_or(usize::MAX)
+}
+
 /// The element's counts over all flows, which the handlers show (`flows` as `count`).
 #[derive(Default)]
 struct Counts {
@@ -170,6 +195,8 @@ struct Book {
     records: Vec<Record>,
     /// The start of each flow, at the index of its record.
     starts: Vec<Start>,
+    /// The numbers of packets of the flows that have ended.
+    lengths: Histogram,
     written: Form,
     /// The number of flows that have been written to the report file.
     rows: u64,
@@ -204,6 +231,7 @@ impl Book {
         let place = id.index() as usize;
         let Some(record) = self.records.get_mut(place) else { return };
         record.id = None;
+        self.lengths.add(length(record));
         if let Some((file, start)) = self.file.as_mut().zip(self.starts.get(place)) {
             let row = Row { form: self.written, tuple: key.tuple(), flow: (record, start) };
             write!(file, "{}{row}", self.written.before(self.rows == 0));
@@ -602,7 +630,8 @@ impl Element for FlowCounter {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let flows = self.spare.take().or_else(|| Flows::new(1).ok())?;
         let (records, starts) = (Vec::new(), Vec::new());
-        let book = Book { records, starts, written: self.book.written, rows: 0, file: None };
+        let lengths = Histogram::new(0);
+        let book = Book { records, starts, lengths, written: self.book.written, rows: 0, file: None };
         Some(Box::new(Kept {
             settings: self.settings(),
             flows: std::mem::replace(&mut self.flows, flows),
@@ -654,6 +683,9 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
         Ok(e.counts.expired.to_string())
     })
     .summed(),
+    Handler::get("average", |e| quotient(e.counts.packets, e.counts.flows)),
+    Handler::read("median", |e, _, _| Ok(e.lengths().median().to_string())),
+    Handler::<FlowCounter>::read("dump", |e, _, _| Ok(e.lengths().dump())).summed(),
     // The handler `packets` does not first end flows that have timed out, as other handlers do: the number of
     // packets does not depend on them.
     Handler::count("packets", |e| e.counts.packets),
@@ -668,10 +700,18 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
     Handler::act("clear", |e| {
         e.end_where(|_| true);
         e.counts = Counts::default();
+        e.book.lengths = Histogram::new(MOST_PACKETS);
     }),
 ];
 
 impl FlowCounter {
+    /// Returns the numbers of packets of all flows.
+    fn lengths(&self) -> Histogram {
+        let mut lengths = self.book.lengths.clone();
+        self.book.open().for_each(|(_, record, _)| lengths.add(length(record)));
+        lengths
+    }
+
     fn list(
         &mut self,
         cx: &Cx<'_>,

@@ -315,7 +315,7 @@ pub(super) const HANDLERS: &[Handler<Fifo>] = &[
     Handler::<Fifo>::get("highwater_length", |e| e.highwater.to_string())
         .most()
         .metric(metrics::QUEUE_HIGHWATER),
-    Handler::<Fifo>::data("capacity", Fifo::show_capacity, |e, cx, value| {
+    Handler::<Fifo>::argument("capacity", "CAPACITY", Fifo::show_capacity, |e, cx, value| {
         let capacity = u32::parse(value, &cx.place()).map_err(|error| format!("CAPACITY: {error}"))?;
         e.capacity = capacity as usize;
         e.occupancy.set_capacity(e.capacity);
@@ -330,6 +330,7 @@ pub(super) const HANDLERS: &[Handler<Fifo>] = &[
         while let Some(packet) = e.packets.pop_front() {
             cx.emit_one(1, packet, DropReason::Reset);
         }
+        e.highwater = 0;
         e.tell_length();
         e.tell_room(cx);
         Ok(())

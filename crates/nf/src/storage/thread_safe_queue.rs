@@ -33,5 +33,9 @@ use element::{Class, manual};
 use super::queue;
 
 /// The element class `ThreadSafeQueue`.
-pub static CLASS: Class =
-    Class { name: "ThreadSafeQueue", aliases: &[], manual: manual!("thread_safe_queue.rs"), ..queue::CLASS };
+pub static CLASS: Class = Class {
+    name: "ThreadSafeQueue",
+    aliases: &["MSQueue"],
+    manual: manual!("thread_safe_queue.rs"),
+    ..queue::CLASS
+};

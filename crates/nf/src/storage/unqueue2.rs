@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
         let queues = Watched::read(args, &names);
         args.finish()?;
         if !quiet {
-            args.warn("Unqueue2 is deprecated, you should probably use Unqueue");
+            args.note("Unqueue2 is deprecated, you should probably use Unqueue");
         }
         let burst = usize::try_from(burst).ok().filter(|&n| n > 0).unwrap_or(usize::MAX);
         Ok(Box::new(Unqueue2 { burst, queues, count: 0 }))

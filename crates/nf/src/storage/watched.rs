@@ -7,12 +7,12 @@ use element::{Args, Cx, ElementId};
 
 use super::fifo::Occupancy;
 
-/// The queues that an element watches, with their [`Occupancy`], which tells the numbers of packets in
-/// them.
+/// The queues that an element watches: their names, with their [`Occupancy`], which tells the numbers of
+/// packets in them.
 #[derive(Default)]
 pub(crate) struct Watched {
     named: Vec<ElementId>,
-    found: Vec<(ElementId, Arc<Occupancy>)>,
+    found: Vec<(String, Arc<Occupancy>)>,
 }
 
 impl Watched {
@@ -42,13 +42,15 @@ impl Watched {
     /// Looks up the queues like [`find`](Self::find), but it is not an error if there are none.
     pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         if self.named.is_empty() {
-            self.found = cx.graph().nearest_services(downstream);
+            let nearest = cx.graph().nearest_services(downstream);
+            let named = |(id, queue)| (cx.graph().name_of(id).to_string(), queue);
+            self.found = nearest.into_iter().map(named).collect();
         }
         for &id in &self.named {
             let service = cx.graph().service(id);
-            let service =
-                service.ok_or_else(|| format!("'{}' is not a Storage element", cx.graph().name_of(id)))?;
-            self.found.push((id, service));
+            let name = cx.graph().name_of(id);
+            let service = service.ok_or_else(|| format!("'{name}' is not a Storage element"))?;
+            self.found.push((name.to_string(), service));
         }
         Ok(())
     }
@@ -65,7 +67,12 @@ impl Watched {
     }
 
     /// Returns the names of the queues, one per line.
-    pub(crate) fn list(&self, cx: &Cx<'_>) -> String {
-        self.found.iter().map(|(id, _)| format!("{}\n", cx.graph().name_of(*id))).collect()
+    pub(crate) fn list(&self) -> String {
+        self.names().map(|name| format!("{name}\n")).collect()
+    }
+
+    /// Returns the names of the queues.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.found.iter().map(|(name, _)| name.as_str())
     }
 }

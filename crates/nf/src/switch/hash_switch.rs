@@ -6,12 +6,12 @@
 //! Packets that end before the last of the bytes go to output 0.
 //!
 //! ## Usage
-//! `HashSwitch(OFFSET, LENGTH)`
+//! `HashSwitch(OFFSET, LENGTH [, MAX])`
 //!
 //! ## Arguments
 //! - `OFFSET`: the offset of the first byte.
 //! - `LENGTH`: the number of bytes, more than 0.
-//! - `MAX`: accepted for compatibility with FastClick, without effect.
+//! - `MAX`: the number of outputs that are used, the first ones.
 //!
 //! ## Example
 //! ```click
@@ -36,19 +36,24 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("OFFSET", "unsigned"),
         ArgInfo::required("LENGTH", "unsigned"),
-        ArgInfo::keyword("MAX", "int", ""),
+        ArgInfo::keyword("MAX", "unsigned", "").computed("the number of outputs"),
     ],
-    samples: &["26, 8 -> 1/4", "0, 3000 -> 1/3", "0, 1"],
+    samples: &["26, 8 -> 1/4", "0, 3000 -> 1/3", "0, 1", "26, 8, MAX 3 -> 1/4"],
     build: |args| {
         let (offset, length): (u32, u32) = (args.required("OFFSET"), args.required("LENGTH"));
-        args.get::<i32>("MAX");
+        let used = args.get::<usize>("MAX");
         args.finish()?;
         if length == 0 {
             args.error("length must be > 0");
         }
+        let outputs = args.outputs();
+        if used.is_some_and(|used| !(1..=outputs).contains(&used)) {
+            args.error(format!("MAX must be from 1 to the number of outputs, {outputs}"));
+        }
         args.finish()?;
-        let sorter = Sorter::new(args.outputs());
-        Ok(Box::new(HashSwitch { offset: offset as usize, length: length as usize, sorter }))
+        let (offset, length) = (offset as usize, length as usize);
+        let (used, sorter) = (used.unwrap_or(outputs), Sorter::new(outputs));
+        Ok(Box::new(HashSwitch { offset, length, used, sorter }))
     },
     ..Class::DEFAULT
 };
@@ -56,6 +61,8 @@ pub static CLASS: Class = Class {
 struct HashSwitch {
     offset: usize,
     length: usize,
+    /// The number of outputs that packets may go to.
+    used: usize,
     sorter: Sorter,
 }
 
@@ -105,7 +112,7 @@ impl Element for HashSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let (offset, length, n) = (self.offset, self.length, self.sorter.outputs());
+        let (offset, length, n) = (self.offset, self.length, self.used);
         let output = |packet: &Packet| sum(packet, offset, length).map_or(0, |sum| fold(sum, n));
         self.sorter.send_by(cx, batch, |_, packet| output(packet), Fate::Output)
     }

@@ -41,7 +41,7 @@ impl Element for RandomSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let n = self.sorter.outputs();
-        self.sorter.send(cx, batch, |cx, _| Fate::Output(cx.random().usize(0..n)))
+        let last = self.sorter.outputs().saturating_sub(1) as u32;
+        self.sorter.send(cx, batch, |cx, _| Fate::Output(cx.random().between(0, last) as usize))
     }
 }

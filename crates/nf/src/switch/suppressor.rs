@@ -7,7 +7,10 @@
 //! pass.
 //!
 //! ## Usage
-//! `Suppressor`
+//! `Suppressor([IGNORED, ...])`
+//!
+//! ## Arguments
+//! - `IGNORED`: any text is accepted, without effect, as in Click.
 //!
 //! ## Handlers
 //! - `reset`: lets the packets of all inputs pass.
@@ -21,6 +24,7 @@
 //! Switch, PullSwitch, RandomSample
 
 use element::args::parse_bool;
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
@@ -30,9 +34,11 @@ pub static CLASS: Class = Class {
     ports: "-/=",
     flow: "#/#",
     manual: manual!("suppressor.rs"),
+    args: &[ArgInfo::rest("IGNORED", "any text")],
     table: &HANDLERS,
-    samples: &["-> 1/1", "-> 3/3"],
+    samples: &["-> 1/1", "-> 3/3", "active0 false -> 1/1"],
     build: |args| {
+        args.each_of_rest(|_, _, _| ());
         args.finish()?;
         Ok(Box::new(Suppressor { passes: vec![true; args.inputs()] }))
     },

@@ -66,6 +66,10 @@ impl Element for Switch {
         .counting(Counting::Tallied)
     }
 
+    fn configuration(&self) -> Option<String> {
+        (!self.fixed).then(|| self.chosen.to_string())
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         match usize::try_from(self.chosen) {
             Ok(0) => return Some(batch),
@@ -76,8 +80,9 @@ impl Element for Switch {
     }
 }
 
-const HANDLERS: &[Handler<Switch>] = &[Handler::data(
+const HANDLERS: &[Handler<Switch>] = &[Handler::argument(
     "switch",
+    "OUTPUT",
     |e| e.chosen.to_string(),
     |e, cx, value| {
         let chosen = i32::parse(value, &cx.place()).map_err(|_| "Switch output must be integer")?;

@@ -1,11 +1,16 @@
 //! # RandomSeed
 //! Sets the seed of the random number generator.
 //!
+//! With a seed, elements get the numbers of the C library's generator (random(3)), as in Click: the same seed
+//! gives the same choices, such as those of RandomSample and RandomSwitch, and the same ports of translators.
+//! Do not use the element where ports must be unpredictable. With several workers, the elements of one
+//! worker get these numbers. A reload ends the seed, unless the new configuration has one.
+//!
 //! ## Usage
 //! `RandomSeed([SEED])`
 //!
 //! ## Arguments
-//! - `SEED`: the seed; a random seed if not given.
+//! - `SEED`: the seed. Without it, the seed is random, and the generator is the program's own.
 //!
 //! ## Handlers
 //! - `seed`: the configured seed. Writing an empty value sets a random seed.
@@ -45,8 +50,10 @@ struct RandomSeed {
 
 impl RandomSeed {
     fn apply(&self, cx: &mut Cx<'_>) {
-        let seed = self.seed.map_or_else(|| fastrand::u64(..), u64::from);
-        cx.random().seed(seed);
+        match self.seed {
+            Some(seed) => cx.random().seed(seed),
+            None => cx.random().seed_randomly(),
+        }
     }
 }
 

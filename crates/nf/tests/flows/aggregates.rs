@@ -109,9 +109,9 @@ fn trace_info() {
         "1 1.0.0.1 1 2.0.0.2 2 U - - 1\n1.5 2.0.0.2 2 1.0.0.1 1 U - - 1\n200 9.0.0.1 1 2.0.0.2 53 U - - 1\n";
     numbers(lines, &format!("TRACEINFO {info}, REAP 10"));
     let expected = "<?xml version='1.0' standalone='yes'?>\n<trace>\n\
-        <flow aggregate='1' src='1.0.0.1' sport='1' dst='2.0.0.2' dport='2' begin='1.000000' duration='0.500000'>\n  \
+        <flow aggregate='1' src='1.0.0.1' sport='1' dst='2.0.0.2' dport='2' begin='1.000000000' duration='0.500000000'>\n  \
         <stream dir='0' packets='1' /><stream dir='1' packets='1' />\n</flow>\n\
-        <flow aggregate='2' src='9.0.0.1' sport='1' dst='2.0.0.2' dport='53' begin='200.000000' duration='0.000000'>\n  \
+        <flow aggregate='2' src='9.0.0.1' sport='1' dst='2.0.0.2' dport='53' begin='200.000000000' duration='0.000000000'>\n  \
         <stream dir='0' packets='1' /><stream dir='1' packets='0' />\n</flow>\n</trace>\n";
     assert_eq!(std::fs::read_to_string(info).unwrap(), expected);
 }

@@ -1,8 +1,9 @@
-//! Tests of elements that decide by headers or change them: headers of IP and transport, filters, ARP, and
-//! Ethernet switches.
+//! Tests of elements that decide by headers or change them: headers of IP and transport, filters, ARP,
+//! IPsec, and Ethernet switches.
 
 mod arp;
 mod filters;
 mod headers;
+mod ipsec;
 mod neighbours;
 mod switches;

@@ -183,7 +183,8 @@ fn rates_are_exact() {
         departures("RatedUnqueue(100, BURST_DURATION 30ms)", true, long(5, 1)),
         [0, 0, 0, 10_000, 20_000]
     );
-    assert_eq!(departures("RatedUnqueue(0)", true, long(3, 1)), [0, 0, 0]);
+    assert_eq!(departures("RatedUnqueue(0)", true, long(3, 1)), [0; 0]);
+    assert_eq!(departures("BandwidthRatedUnqueue(0)", true, long(3, 1)), [0; 0]);
     // At 1,000 bytes per second with a burst of 100 bytes, a packet leaves as long as the burst is not used
     // up.
     let bandwidth = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 100)";

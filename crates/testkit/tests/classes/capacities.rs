@@ -4,13 +4,15 @@
 use testkit::{RunResults, TestRun, classes};
 
 /// For each class whose tables grow with the contents of packets: the argument that bounds them.
-const BOUNDS: [(&str, &str); 26] = [
+const BOUNDS: [(&str, &str); 28] = [
     ("IPRewriter", "MAPPING_CAPACITY"),
     ("TCPRewriter", "MAPPING_CAPACITY"),
     ("UDPRewriter", "MAPPING_CAPACITY"),
     ("IPAddrRewriter", "MAPPING_CAPACITY"),
     ("IPAddrPairRewriter", "MAPPING_CAPACITY"),
     ("ICMPPingRewriter", "MAPPING_CAPACITY"),
+    ("FlowIPNAT", "MAPPING_CAPACITY"),
+    ("FlowNAPTLoadBalancer", "MAPPING_CAPACITY"),
     ("EtherSwitch", "CAPACITY"),
     ("ListenEtherSwitch", "CAPACITY"),
     ("ARPQuerier", "CAPACITY"),

@@ -4,5 +4,7 @@
 mod arguments;
 mod capacities;
 mod defaults;
+mod facts;
 mod manual;
+mod names;
 mod ports;

@@ -32,6 +32,11 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(*bytes.get(at)?) << 8 | usize::from(*bytes.get(at + 1)?))
 }
 
+/// True if this analysis can read headers of the link type with this number.
+pub(crate) fn knows(link: u16) -> bool {
+    matches!(link, 0 | 1 | 9 | 12 | 14 | 101 | 108 | 113 | 228 | 229 | 276)
+}
+
 /// Returns the offset of a frame's IP header and the IP version; `None` if the frame has none.
 fn network(raw: &Raw) -> Option<(usize, u8)> {
     let f = &raw.frame;
@@ -41,6 +46,14 @@ fn network(raw: &Raw) -> Option<(usize, u8)> {
         276 => (number(f, 0)?, 20),
         0 | 108 => (usize::MAX, 4),
         12 | 14 | 101 | 228 | 229 => (usize::MAX, 0),
+        9 => {
+            let at = if f.starts_with(&[0xff, 3]) { 2 } else { 0 };
+            match number(f, at)? {
+                0x21 => (0x0800, at + 2),
+                0x57 => (0x86dd, at + 2),
+                _ => return None,
+            }
+        }
         _ => return None,
     };
     if f.len() < at {

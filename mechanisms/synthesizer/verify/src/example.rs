@@ -263,7 +263,7 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
             let end = (network + total(bytes)).min(bytes.len()).max(at);
             let mut sum = checksum::Sum::new().bytes(&bytes[at..end]);
             if header != HeaderKind::Icmp {
-                let protocol = if header == HeaderKind::Tcp { 6u16 } else { 17 };
+                let protocol = u16::from(bytes.get(network + 9).copied().unwrap_or_default());
                 let length = match header {
                     HeaderKind::Udp => u16::from_be_bytes([bytes[at + 4], bytes[at + 5]]),
                     _ => (end - at) as u16,

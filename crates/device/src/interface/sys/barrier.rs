@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use libc::c_int;
 
@@ -18,6 +19,9 @@ const DROP_ALL: [u64; 2] = [step(MOVE, 0, 0, 0, 2), step(EXIT, 0, 0, 0, 0)];
 /// let packets pass.
 const BEFORE: u32 = 1 << 3;
 
+/// The barriers of this process, each with the index of its interface.
+static BARRIERS: Mutex<Vec<(c_int, Weak<Barrier>)>> = Mutex::new(Vec::new());
+
 /// A barrier at an interface. When this value is dropped, the barrier is removed.
 #[derive(Debug)]
 pub(crate) struct Barrier {
@@ -25,11 +29,20 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// Attaches a barrier to the interface with this index. On an error, returns the name of the step that
-    /// failed and the reason.
-    pub(crate) fn new(index: c_int) -> Result<Barrier, (&'static str, io::Error)> {
+    /// Returns the barrier at the interface with this index, and attaches one if there is none. The
+    /// elements of a new configuration so continue with the barrier of the configuration that they replace.
+    /// On an error, returns the name of the step that failed and the reason.
+    pub(crate) fn at(index: c_int) -> Result<Arc<Barrier>, (&'static str, io::Error)> {
+        let mut barriers = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
+        barriers.retain(|(_, barrier)| barrier.strong_count() > 0);
+        let listed = barriers.iter().find(|(of, _)| *of == index);
+        if let Some(barrier) = listed.and_then(|(_, barrier)| barrier.upgrade()) {
+            return Ok(barrier);
+        }
         let program = bpf::load(KIND_TRAFFIC, &DROP_ALL).map_err(|error| ("BPF_PROG_LOAD", error))?;
         let link = bpf::link(program.as_fd(), index, ATTACH_INGRESS, BEFORE);
-        Ok(Barrier { _link: link.map_err(|error| ("BPF_LINK_CREATE", error))? })
+        let barrier = Arc::new(Barrier { _link: link.map_err(|error| ("BPF_LINK_CREATE", error))? });
+        barriers.push((index, Arc::downgrade(&barrier)));
+        Ok(barrier)
     }
 }

@@ -1,12 +1,12 @@
 //! Reads and sets properties of network interfaces by ioctl (netdevice(7)).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, ifreq};
 use wire::ethernet::MacAddr;
 
-use super::{checked, socket};
+use super::checked;
 
 const ETHTOOL_GLINK: u32 = 0x0a;
 
@@ -40,15 +40,21 @@ pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io:
     checked(result).map(drop)
 }
 
+/// Opens a socket for requests. The kernel takes them by a socket of any family. A Unix socket can be made
+/// in a sandbox, too, in which no others can.
+fn socket() -> io::Result<OwnedFd> {
+    super::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
+}
+
 fn ask(name: &str, what: u64) -> io::Result<ifreq> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let socket = socket()?;
     let mut request = request(name)?;
     ioctl(socket.as_fd(), what, &mut request)?;
     Ok(request)
 }
 
 fn tell(request: &mut ifreq, what: u64) -> io::Result<()> {
-    ioctl(socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?.as_fd(), what, request)
+    ioctl(socket()?.as_fd(), what, request)
 }
 
 /// Returns the index of the interface with this name.
@@ -60,7 +66,7 @@ pub(crate) fn index(name: &str) -> io::Result<c_int> {
 
 /// Returns the name of the interface that has this index.
 pub(crate) fn name_of(index: c_int) -> io::Result<String> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let socket = socket()?;
     // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     request.ifr_ifru.ifru_ifindex = index;

@@ -20,7 +20,8 @@
 //! - `src`, `dst`: the addresses.
 //! - `ethertype`: the EtherType, in decimal.
 //! - `vlan_tci`: the tag control information, or `ANNO`.
-//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as configured.
+//! - `vlan_id`, `vlan_pcp`: the parts of the tag control information; empty if the annotation has it.
+//! - `native_vlan`: the VLAN whose packets get no tag; empty for the default 0.
 //!
 //! ## Example
 //! ```click
@@ -139,6 +140,11 @@ impl Element for EtherVlanEncap {
             packet.set_link(LinkType::Ethernet.number());
             Ok(())
         });
+    }
+
+    fn configuration(&self) -> Option<String> {
+        let ethernet::Header { source, destination, ether_type } = &self.header;
+        Some(format!("{ether_type}, {source:#}, {destination:#}, {}", self.tag.configuration()))
     }
 }
 

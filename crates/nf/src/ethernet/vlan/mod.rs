@@ -37,20 +37,15 @@ pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     annotations.set_u8(Annotations::VLAN_TCI + 1, low);
 }
 
+/// The bit of the tag control information for frames that may be dropped first.
+const DROP_ELIGIBLE: u16 = 0x1000;
+
 /// The arguments that choose a tag, in the order in which they are parsed. Handlers have these names in
 /// lower case.
 const NAMES: [&str; 4] = ["VLAN_TCI", "VLAN_PCP", "VLAN_ID", "NATIVE_VLAN"];
 
-/// The choice of a tag, for all packets or by each packet's annotation: the texts of the arguments, and
-/// their meaning.
+/// The choice of a tag, for all packets or by each packet's annotation.
 pub(super) struct TagChoice {
-    /// The texts of the arguments [`NAMES`], at their indexes, including defaults. `None` if an argument is
-    /// neither given nor has a default.
-    texts: [Option<String>; 4],
-    /// True, at the index of each argument, if the argument was given or written. The handlers of other
-    /// arguments return an empty text, except for `vlan_tci`, which always returns the resulting tag control
-    /// information or `ANNO`.
-    given: [bool; 4],
     /// The tag control information of all packets; `None` if each packet has it in its annotation.
     tci: Option<u16>,
     /// The VLAN whose frames get no tag; `None` if all frames get one.
@@ -87,15 +82,16 @@ impl TagChoice {
             _ => Some(args.value(name)).map(|Raw(text)| text),
         });
         args.finish()?;
-        let given = NAMES.map(|name| args.was_given(name));
-        let choice = TagChoice::new(texts, given, &args.place());
+        let choice = TagChoice::new(texts, &args.place());
         choice.map_err(|reason| {
             args.error(reason);
             Invalid
         })
     }
 
-    fn new(texts: [Option<String>; 4], given: [bool; 4], place: &Scope<'_>) -> Result<TagChoice, Complaint> {
+    /// Returns the choice that the texts of the arguments [`NAMES`] make, at their indexes. `None` if an
+    /// argument is neither given nor has a default.
+    fn new(texts: [Option<String>; 4], place: &Scope<'_>) -> Result<TagChoice, Complaint> {
         let [tci, pcp, id, native] = &texts;
         let annotated = tci.as_deref() == Some("ANNO");
         let pcp = bounded("VLAN_PCP", pcp.as_ref(), place, (0, 7))?;
@@ -107,7 +103,7 @@ impl TagChoice {
             None => id,
         };
         let tci = (!annotated).then_some((base | pcp << 13) as u16);
-        Ok(TagChoice { texts, given, tci, native: u16::try_from(native).ok() })
+        Ok(TagChoice { tci, native: u16::try_from(native).ok() })
     }
 
     /// True if each packet's annotation has its tag control information.
@@ -142,31 +138,58 @@ impl TagChoice {
         self.tci.unwrap_or(0)
     }
 
-    /// Returns the index in [`NAMES`] of the argument with a handler's name; `None` for other handlers.
-    fn position(handler: &str) -> Option<usize> {
-        NAMES.iter().position(|name| name.eq_ignore_ascii_case(handler))
+    /// Returns the arguments from which this choice can be made.
+    pub(super) fn configuration(&self) -> String {
+        let tag = match self.tci {
+            None => "ANNO".to_string(),
+            // The bit between them, the drop eligible indicator, is a part of neither.
+            Some(tci) if tci & DROP_ELIGIBLE != 0 => format!("VLAN_TCI {tci}"),
+            Some(tci) => format!("VLAN_ID {}, VLAN_PCP {}", tci & 0xfff, tci >> 13),
+        };
+        match self.handler("native_vlan") {
+            native if native.is_empty() => tag,
+            native => format!("{tag}, NATIVE_VLAN {native}"),
+        }
     }
 
-    /// Returns the text of a handler. For `vlan_tci` it is the resulting tag control information or `ANNO`,
-    /// for others the argument as given, or an empty text.
+    /// Returns the text of a handler, which is the value of the argument of this name. For `vlan_tci` it is
+    /// the resulting tag control information, or `ANNO`. It is empty if each packet has the value in its
+    /// annotation, and for the native VLAN 0, which is the default.
     pub(super) fn handler(&self, name: &str) -> String {
-        match Self::position(name) {
-            Some(0) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
-            Some(other) if self.given[other] => self.texts[other].clone().unwrap_or_default(),
-            Some(_) => String::new(),
-            None => String::new(),
+        let part = |part: fn(u16) -> u16| self.tci.map_or(String::new(), |tci| part(tci).to_string());
+        match (name, self.native) {
+            ("vlan_tci", _) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
+            ("vlan_id", _) => part(|tci| tci & 0xfff),
+            ("vlan_pcp", _) => part(|tci| tci >> 13),
+            ("native_vlan", None) => "-1".into(),
+            ("native_vlan", Some(native)) if native > 0 => native.to_string(),
+            _ => String::new(),
         }
     }
 
     /// Sets the argument with a handler's name to this value, as if it had been configured. If the argument
-    /// is invalid, returns its error, and changes nothing.
+    /// is invalid, returns its error, and changes nothing. VLAN_ID and VLAN_PCP have no effect while each
+    /// packet has the tag in its annotation.
     pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let (mut texts, mut given) = (self.texts.clone(), self.given);
-        if let Some(place) = Self::position(name) {
+        let tci = self.tci.unwrap_or(0);
+        let mut texts = [
+            self.is_annotated().then(|| "ANNO".to_string()),
+            Some((tci >> 13).to_string()),
+            Some((tci & 0xfff).to_string()),
+            Some(self.native.map_or(-1, i32::from).to_string()),
+        ];
+        if let Some(place) = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name)) {
             texts[place] = Some(value.trim().to_string());
-            given[place] = true;
         }
-        *self = TagChoice::new(texts, given, &cx.place())?;
+        if name.eq_ignore_ascii_case("vlan_tci") {
+            // The value is the whole tag control information.
+            texts[1] = Some("0".into());
+        }
+        let mut new = TagChoice::new(texts, &cx.place())?;
+        if let (Some(new), false) = (&mut new.tci, name.eq_ignore_ascii_case("vlan_tci")) {
+            *new |= tci & DROP_ELIGIBLE;
+        }
+        *self = new;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! ## Handlers
 //! - `vlan_tci`: the tag control information, in decimal.
-//! - `vlan_id`, `vlan_pcp`: the arguments as configured.
+//! - `vlan_id`, `vlan_pcp`: the parts of the tag control information.
 //!
 //! ## Example
 //! ```click
@@ -40,6 +40,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     samples: &["", "7, 3"],
+    reconfigures: true,
     build: |args| {
         let tag = TagChoice::read(args, &CLASS)?;
         if tag.is_annotated() {
@@ -67,6 +68,10 @@ impl Element for SetVlanAnno {
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         let tci = self.tag.constant();
         batch.iter_mut().for_each(|packet| set_tci_annotation(packet, tci));
+    }
+
+    fn configuration(&self) -> Option<String> {
+        Some(self.tag.configuration())
     }
 }
 

@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     manual: manual!("strip_ether_vlan_header.rs"),
     args: &[ArgInfo::positional("NATIVE_VLAN", "integer", "0")],
     samples: &["", "7", "-1 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let native = args.value::<i32>("NATIVE_VLAN");
         args.finish()?;

@@ -17,7 +17,9 @@
 //!
 //! ## Handlers
 //! - `vlan_tci`: the tag control information, or `ANNO`.
-//! - `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype`: the arguments as configured.
+//! - `vlan_id`, `vlan_pcp`: the parts of the tag control information; empty if the annotation has it.
+//! - `native_vlan`: the VLAN whose frames get no tag; empty for the default 0.
+//! - `ethertype`: the argument as configured.
 //!
 //! ## Example
 //! ```click
@@ -134,6 +136,14 @@ impl Element for VlanEncap {
                 insert(packet, bytes)
             }
         });
+    }
+
+    fn configuration(&self) -> Option<String> {
+        let tag = self.tag.configuration();
+        Some(match &self.written {
+            Some(ether_type) => format!("{tag}, ETHERTYPE {ether_type}"),
+            None => tag,
+        })
     }
 }
 

@@ -1,49 +1,12 @@
 //! The look-up of routes for the packets of a batch, once for consecutive packets to the same address.
 
-use std::hash::Hash;
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use classify::prefixes::Address;
 use element::{Batch, Cx, DropReason, Packet};
-use packet::{Annotations, BATCH_CAPACITY};
+use packet::BATCH_CAPACITY;
 
-use super::route::Hop;
+use super::gateway::Gateway;
 use super::table::RouteTable;
 use crate::sorting::{Fate, Sorter};
-
-/// The address of a gateway, IPv4 or IPv6.
-pub(super) trait Gateway: Copy + Eq + Hash {
-    /// True for the address 0, which stands for a destination in the same network: the packet keeps its
-    /// destination annotation.
-    fn is_none(self) -> bool;
-
-    /// Makes the address the destination annotation of a packet.
-    fn set_on(self, packet: &mut Packet);
-}
-
-impl Gateway for Ipv4Addr {
-    #[inline]
-    fn is_none(self) -> bool {
-        self.is_unspecified()
-    }
-
-    #[inline]
-    fn set_on(self, packet: &mut Packet) {
-        packet.set_destination(self.octets());
-    }
-}
-
-impl Gateway for Ipv6Addr {
-    #[inline]
-    fn is_none(self) -> bool {
-        self.is_unspecified()
-    }
-
-    #[inline]
-    fn set_on(self, packet: &mut Packet) {
-        packet.annotations_mut().set_array(Annotations::DST_IP, self.octets());
-    }
-}
 
 /// The destinations of the packets of a batch. Consecutive packets to the same address have one destination.
 pub(super) struct Destinations<A> {
@@ -91,8 +54,8 @@ impl<A: Address + Default> Destinations<A> {
         table.lookup_batch(&self.addresses[..count], &mut self.numbers[..count]);
     }
 
-    /// Sends each packet of the batch that was looked up last by the output of its next hop, with the gateway
-    /// as its destination annotation if there is one. Packets without a route are dropped
+    /// Sends each packet of the batch that was looked up last by the output of its next hop, after the next
+    /// hop's gateway has prepared it ([`Gateway::direct`]). Packets without a route are dropped
     /// ([`DropReason::NoRoute`]).
     #[inline]
     pub(super) fn send<G: Gateway>(
@@ -101,6 +64,7 @@ impl<A: Address + Default> Destinations<A> {
         mut batch: Batch,
         sorter: &mut Sorter,
         table: &RouteTable<A, G>,
+        desk: &mut G::Desk,
     ) -> Option<Batch> {
         sorter.begin();
         let mut first = 0;
@@ -109,10 +73,9 @@ impl<A: Address + Default> Destinations<A> {
             let after = first + numbers.len();
             let packets = usize::from(self.starts[first])..usize::from(self.starts[after]);
             let hop = numbers.first().copied().flatten().and_then(|number| table.hop(number));
-            let output = hop.and_then(|hop| usize::try_from(hop.output).ok());
-            sorter.note(output.map_or(Fate::Drop(DropReason::NoRoute), Fate::Output), packets.len());
-            if let Some(Hop { gateway, .. }) = hop.filter(|hop| !hop.gateway.is_none()) {
-                batch[packets].iter_mut().for_each(|packet| gateway.set_on(packet));
+            match hop.and_then(|hop| Some((hop.gateway, usize::try_from(hop.output).ok()?))) {
+                Some((gateway, output)) => gateway.direct(desk, cx, output, &mut batch[packets], sorter),
+                None => sorter.note(Fate::Drop(DropReason::NoRoute), packets.len()),
             }
             first = after;
         }

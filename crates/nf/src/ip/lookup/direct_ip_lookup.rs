@@ -27,20 +27,18 @@
 //! ## See also
 //! LinearIPLookup, RadixIPLookup, RangeIPLookup
 
-use element::{Class, Handler, StatePart, manual};
+use element::{Class, StatePart, manual};
 
-use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, RouteLookup, SET, TABLE, build};
+use super::{Kind, Listing, WITH_FLUSH, build};
 
 /// The element class `DirectIPLookup`.
 pub static CLASS: Class = Class {
     name: "DirectIPLookup",
     manual: manual!("direct_ip_lookup.rs"),
-    table: &HANDLERS,
+    table: &WITH_FLUSH,
     state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &KIND),
     ..super::CLASS
 };
 
 pub(super) static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: None, changes: true };
-
-const HANDLERS: &[Handler<RouteLookup>] = &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL, FLUSH];

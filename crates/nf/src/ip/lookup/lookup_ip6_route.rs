@@ -171,7 +171,7 @@ impl Element for LookupIp6Route {
         let LookupIp6Route { table, destinations, sorter } = self;
         let address = |packet: &Packet| u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         destinations.look_up(&batch, table, address);
-        destinations.send(cx, batch, sorter, table)
+        destinations.send(cx, batch, sorter, table, &mut ())
     }
 }
 

@@ -44,12 +44,13 @@ fn complaint(address: Ipv4Addr) -> String {
 /// Makes the element. Unlike the function `build` for the other classes, it accepts no gateway `-`, gives no
 /// warning about routes for the same prefix, and has Click's other error messages.
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let mut table = RouteTable::new(KIND.listing);
+    let mut table: RouteTable = RouteTable::new(KIND.listing);
     let outputs = args.outputs();
     let mut needed = 0;
     args.each_of_rest(|args, place, text| {
         let words = words(text);
-        let route = Route::parse(&words, &args.place(), false).filter(|_| words.iter().all(|w| w != "-"));
+        let route = Route::parse(&words, &args.place(), false, &());
+        let route = route.filter(|_| words.iter().all(|word| word != "-"));
         let output = route.and_then(|route| usize::try_from(route.hop.output).ok());
         let (Some(route), Some(output)) = (route, output) else {
             args.error(format!("argument {} should be 'DADDR/MASK [GATEWAY] OUTPUT'", place + 1));
@@ -61,5 +62,5 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         }
     });
     need_outputs(args, needed, outputs)?;
-    Ok(Box::new(RouteLookup::new(&KIND, table.share(args), outputs)))
+    Ok(Box::new(RouteLookup::new(&KIND, table.share(args), outputs, ())))
 }

@@ -17,6 +17,7 @@
 //! - `add`, `set`: add a route; `add` fails if there is a route for the prefix, `set` replaces it.
 //! - `remove`: `ADDR/MASK`, or a whole route.
 //! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if a line fails, nothing changes.
+//! - `flush`: removes all routes.
 //!
 //! ## Example
 //! ```click
@@ -29,13 +30,14 @@
 
 use element::{Class, StatePart, manual};
 
-use super::{Kind, Listing, build};
+use super::{Kind, Listing, WITH_FLUSH, build};
 
 /// The element class `RadixIPLookup`.
 pub static CLASS: Class = Class {
     name: "RadixIPLookup",
     manual: manual!("radix_ip_lookup.rs"),
     state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
+    table: &WITH_FLUSH,
     build: |args| build(args, &KIND),
     ..super::CLASS
 };

@@ -29,13 +29,13 @@
 
 use element::{Class, StatePart, manual};
 
-use super::{build, direct_ip_lookup};
+use super::{WITH_FLUSH, build, direct_ip_lookup};
 
 /// The element class `RangeIPLookup`.
 pub static CLASS: Class = Class {
     name: "RangeIPLookup",
     manual: manual!("range_ip_lookup.rs"),
-    table: direct_ip_lookup::CLASS.table,
+    table: &WITH_FLUSH,
     state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &direct_ip_lookup::KIND),
     ..super::CLASS

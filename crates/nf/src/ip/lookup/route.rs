@@ -1,12 +1,17 @@
 //! Routes and next hops, and the text form of IPv4 routes in arguments, handlers and tables: `ADDR/MASK
 //! [GATEWAY] OUTPUT`.
 
+use std::any::Any;
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use classify::prefixes::Prefix;
 use element::args::{ArgType, Ipv4Prefix, Scope};
+use element::effects::{Case, DST_IP, Filter, Target};
 use lang::args::split_spaces;
+
+use super::gateway::Gateway;
+use crate::editing::constant;
 
 /// A route for a prefix of addresses of type `A`, with gateways of type `G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,62 @@ impl<G> Hop<G> {
     pub(super) const ANY_OUTPUT: i32 = -1;
 }
 
+/// The gateways of classes whose routes have the text form of this file.
+pub(super) trait Onward: Gateway + Send + Sync + 'static {
+    /// The form of a route, for messages.
+    const FORM: &str = "ADDR/MASK [GATEWAY] OUTPUT";
+
+    /// Completes a gateway with the words after the output. `None` if they are not well formed.
+    fn complete(address: Ipv4Addr, words: &[String], place: &Scope<'_>, desk: &Self::Desk) -> Option<Self>;
+
+    /// Returns the address, which is 0 if there is no gateway.
+    fn address(self) -> Ipv4Addr;
+
+    /// Returns what the handler `table` shows of a route after its output.
+    fn show_more(self, _desk: &Self::Desk) -> String {
+        String::new()
+    }
+
+    /// Notes that a route with this gateway has been added to the table.
+    fn added(self, _desk: &Self::Desk) {}
+
+    /// Returns the cases of declared effects for packets that take a route with this gateway and this output:
+    /// those for which `when` holds.
+    fn cases(self, when: Filter, output: usize) -> Vec<Case>;
+
+    /// Takes the state that a reload keeps ([`Element::take_state`](element::Element::take_state)).
+    fn take_state(_desk: &Self::Desk) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+
+    /// Continues with the state of another element of the class.
+    fn put_state(_desk: &mut Self::Desk, _state: Box<dyn Any + Send>) -> Result<(), String> {
+        Err("this element keeps no state".into())
+    }
+}
+
+impl Onward for Ipv4Addr {
+    fn complete(address: Ipv4Addr, words: &[String], _: &Scope<'_>, (): &()) -> Option<Ipv4Addr> {
+        words.is_empty().then_some(address)
+    }
+
+    fn address(self) -> Ipv4Addr {
+        self
+    }
+
+    fn cases(self, when: Filter, output: usize) -> Vec<Case> {
+        vec![to_gateway(self, Case::new(when, Target::Output(output)))]
+    }
+}
+
+/// Returns a case of declared effects whose packets get the destination annotation `gateway`, unless it is 0.
+pub(super) fn to_gateway(gateway: Ipv4Addr, case: Case) -> Case {
+    match gateway.is_unspecified() {
+        true => case,
+        false => case.with(constant(DST_IP, &gateway.octets())),
+    }
+}
+
 /// Splits the text of a route, or of a command, into words.
 pub(super) fn words(text: &str) -> Vec<String> {
     split_spaces(text).into_iter().map(|word| word.text).collect()
@@ -51,11 +112,11 @@ pub(super) fn prefix(word: &str, place: &Scope<'_>) -> Option<Prefix> {
     whole.then(|| Prefix::new(given.address.to_bits(), mask.count_ones() as u8))
 }
 
-impl Route {
+impl<G: Onward> Route<u32, G> {
     /// Parses a route from its words. `None` if they are not well formed. The gateway can be left out. With
     /// `or_any`, for requests to remove a route, the output can be left out, too; it is then
     /// [`Hop::ANY_OUTPUT`].
-    pub(super) fn parse(words: &[String], place: &Scope<'_>, or_any: bool) -> Option<Route> {
+    pub(super) fn parse(words: &[String], place: &Scope<'_>, or_any: bool, desk: &G::Desk) -> Option<Self> {
         let (first, mut rest) = words.split_first()?;
         let prefix = prefix(first, place)?;
         let mut gateway = Ipv4Addr::UNSPECIFIED;
@@ -66,22 +127,23 @@ impl Route {
                 rest = behind;
             }
         }
-        let output = match rest {
-            [] if or_any => Hop::<Ipv4Addr>::ANY_OUTPUT,
-            [word] => i32::parse(word, place).ok()?,
-            _ => return None,
+        let (output, more) = match rest {
+            [] if or_any => (Hop::<G>::ANY_OUTPUT, rest),
+            [word, more @ ..] => (i32::parse(word, place).ok()?, more),
+            [] => return None,
         };
+        let gateway = G::complete(gateway, more, place, desk)?;
         Some(Route { prefix, hop: Hop { gateway, output } })
     }
 
     /// Formats the route as a line of the handler `table`, with tabs between the columns.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn line(&self, desk: &G::Desk) -> String {
         let (prefix, gateway) = (self.prefix_text(), self.gateway_text());
         // Tab stops are eight characters apart. Two tabs after a short text, or one tab after a longer text,
         // let the gateway start at character 24, and the output 16 characters after the gateway.
         let pad = |text: &str, width| if text.len() + 1 < width { "\t\t" } else { "\t" };
         let (a, b) = (pad(&prefix, 17), pad(&gateway, 9));
-        format!("{prefix}{a}{gateway}{b}{}\n", self.hop.output)
+        format!("{prefix}{a}{gateway}{b}{}{}\n", self.hop.output, self.hop.gateway.show_more(desk))
     }
 
     fn prefix_text(&self) -> String {
@@ -89,12 +151,13 @@ impl Route {
     }
 
     fn gateway_text(&self) -> String {
-        if self.hop.gateway.is_unspecified() { "-".into() } else { self.hop.gateway.to_string() }
+        let address = self.hop.gateway.address();
+        if address.is_unspecified() { "-".into() } else { address.to_string() }
     }
 }
 
 /// Formats the route for messages: prefix, gateway (or `-`), output.
-impl fmt::Display for Route {
+impl<G: Onward> fmt::Display for Route<u32, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.prefix_text(), self.gateway_text(), self.hop.output)
     }
@@ -108,7 +171,8 @@ mod tests {
 
     fn read(text: &str, or_any: bool) -> Option<String> {
         let setup = Setup::default();
-        Route::parse(&words(text), &Scope::new(&setup, 0), or_any).map(|route| route.to_string())
+        let route = Route::<u32, Ipv4Addr>::parse(&words(text), &Scope::new(&setup, 0), or_any, &());
+        route.map(|route| route.to_string())
     }
 
     #[test]
@@ -143,7 +207,9 @@ mod tests {
     #[test]
     fn lines_stand_in_columns() {
         let setup = Setup::default();
-        let line = |text: &str| Route::parse(&words(text), &Scope::new(&setup, 0), false).unwrap().line();
+        let place = Scope::new(&setup, 0);
+        let parse = |text: &str| Route::<u32, Ipv4Addr>::parse(&words(text), &place, false, &()).unwrap();
+        let line = |text: &str| parse(text).line(&());
         assert_eq!(line("10/8 0"), "10.0.0.0/8\t\t-\t\t0\n");
         // A text of 16 characters and a tab reach the third tab stop; 15 characters and a tab do not.
         assert_eq!(line("100.100.200.0/24 1.2.3.4 1"), "100.100.200.0/24\t1.2.3.4\t\t1\n");
@@ -157,7 +223,7 @@ mod tests {
             let hop = Hop { gateway: Ipv4Addr::from_bits(gateway), output };
             let route = Route { prefix: Prefix::new(address, length), hop };
             prop_assert_eq!(read(&route.to_string(), false), Some(route.to_string()));
-            prop_assert_eq!(read(&route.line(), false), Some(route.to_string()));
+            prop_assert_eq!(read(&route.line(&()), false), Some(route.to_string()));
         }
 
         #[test]

@@ -25,7 +25,7 @@
 
 use element::{Class, Handler, manual};
 
-use super::{Kind, LOOKUP, Listing, RouteLookup, TABLE, build};
+use super::{Kind, Listing, RouteLookup, build};
 
 /// The element class `StaticIPLookup`.
 pub static CLASS: Class = Class {
@@ -43,4 +43,4 @@ static KIND: Kind = Kind {
     changes: false,
 };
 
-const HANDLERS: &[Handler<RouteLookup>] = &[TABLE, LOOKUP];
+const HANDLERS: &[Handler<RouteLookup>] = &[RouteLookup::TABLE, RouteLookup::LOOKUP];

@@ -95,7 +95,7 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
     }
 
     /// Returns the route for exactly this prefix; `None` if there is none.
-    fn get(&self, prefix: Prefix<A>) -> Option<Route<A, G>> {
+    pub(super) fn get(&self, prefix: Prefix<A>) -> Option<Route<A, G>> {
         let hop = *self.hop(self.prefixes.get(prefix)?.value)?;
         Some(Route { prefix, hop })
     }

@@ -1,4 +1,4 @@
-//! Calls of elements while packets are traced (see `tracing`).
+//! Calls of elements while packets are traced (see `tracing`) or captured (see `capturing`).
 
 use std::sync::Arc;
 
@@ -6,17 +6,59 @@ use element::context::Emitted;
 use element::view::PacketFields;
 use element::{Batch, Core, Counters, Cx, DropReason, Element, ElementId, Packet};
 
+use crate::capturing::{CaptureOrder, Place, Tap};
 use crate::graph_copy::GraphCopy;
 use crate::host::WorkerHost;
 use crate::tracing::{
-    ActiveCall, Alive, Arrived, Candidates, FOLLOW, Leaving, STOP, StepOutcome, TraceOrder, TraceStep,
+    ActiveCall, Alive, Arrived, Candidates, FOLLOW, Leaving, Out, STOP, StepOutcome, TraceOrder, TraceStep,
+    Tracer,
 };
+use crate::watch::Watch;
 
-/// The way by which a packet left an element in one call.
+/// The requests of elements that waited before a call.
 #[derive(Clone, Copy)]
-enum Out {
-    Output(usize),
-    Over,
+pub(crate) struct Waiting {
+    /// The number of requests.
+    requests: usize,
+    /// The number of packets in the last of them. The element that is called may add packets to it.
+    packets: usize,
+}
+
+impl Waiting {
+    fn of(core: &Core) -> Waiting {
+        let packets = match core.emitted.last() {
+            Some(Emitted::Packets { batch, .. }) => batch.len(),
+            _ => 0,
+        };
+        Waiting { requests: core.emitted.len(), packets }
+    }
+
+    /// Returns the packets that have left the element in a call, and the way of each. `rest` are packets that
+    /// it has returned, and the output by which they leave.
+    fn left_since<'a>(
+        self,
+        core: &'a Core,
+        id: ElementId,
+        (rest, output): (Option<&'a Batch>, usize),
+    ) -> impl Iterator<Item = (&'a Packet, Out)> {
+        // The last request that waited before the call may have got further packets in it.
+        let first = self.requests.saturating_sub(1);
+        let items = core.emitted.get(first..).unwrap_or_default().iter().enumerate();
+        let emitted = items.filter_map(move |(number, item)| {
+            let skipped = if first + number < self.requests { self.packets } else { 0 };
+            match item {
+                Emitted::Packets { element, output, batch } if *element as usize == id => {
+                    Some((batch, skipped, Out::Output(*output as usize)))
+                }
+                Emitted::Over { element, batch, .. } if *element as usize == id && skipped == 0 => {
+                    Some((batch, 0, Out::Over))
+                }
+                _ => None,
+            }
+        });
+        let emitted = emitted.chain(rest.map(|rest| (rest, 0, Out::Output(output))));
+        emitted.flat_map(|(batch, skipped, out)| batch.iter().skip(skipped).map(move |packet| (packet, out)))
+    }
 }
 
 impl WorkerHost<'_> {
@@ -38,16 +80,42 @@ impl WorkerHost<'_> {
         Ok(())
     }
 
+    /// Carries out a value of the handler `capture` at this worker: `PORT FILE N [PATTERN]` begins a capture,
+    /// [`STOP`] ends it, and [`FOLLOW`] takes part in the capture that another worker has begun.
+    ///
+    /// # Errors
+    /// If the value has another form, or the capture cannot begin: a message for the user.
+    pub(crate) fn capture(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
+        let Some(captures) = self.control.captures.clone() else { return Ok(()) };
+        match value.trim() {
+            FOLLOW => {}
+            STOP => captures.end("it was stopped"),
+            order => {
+                let order = CaptureOrder::parse(order, &self.graph.plan, &self.graph.setup)?;
+                self.graph.check_is_passed(order.place())?;
+                captures.begin(order, &self.graph.plan, &core.rights.files)?;
+            }
+        }
+        let tap = Tap::new(&captures, &self.graph.setup)?;
+        match tap {
+            Some(tap) if tap.place == Place::Drops => core.drop_watch = Some(Box::new(tap)),
+            Some(tap) => self.graph.watch_mut().tap = Some(tap),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Pushes a batch into an input of an element, like [`push`](Self::push). Each traced packet is pushed
     /// alone.
     #[cold]
-    pub(crate) fn push_traced(
+    pub(crate) fn push_watched(
         &mut self,
         core: &mut Core,
         id: ElementId,
         input: usize,
         mut batch: Batch,
     ) -> Option<Batch> {
+        self.graph.show_arrivals((id, input), core, &batch);
         let mut parts: Vec<Batch> = Vec::new();
         let mut is_open = false;
         for packet in batch.drain() {
@@ -70,7 +138,7 @@ impl WorkerHost<'_> {
             }
             // The packets of the parts that follow have been counted as arrived already.
             waiting -= part.len();
-            let pushed = self.call_traced(core, id, |host, core, element| {
+            let pushed = self.call_watched(core, id, |host, core, element| {
                 part.iter().for_each(|packet| host.graph.arrive(id, input, packet));
                 let rest = element.push(&mut Cx::new(core, host, id), input, part);
                 let passed_on = rest.as_ref().map_or(0, |batch| batch.len());
@@ -82,66 +150,106 @@ impl WorkerHost<'_> {
         last
     }
 
-    /// Pulls from an output of an element for the element `puller`, like [`Host::pull`], but one packet at
-    /// most, so that everything that happens on its way is about this packet.
+    /// Pulls from an output of an element for the element `puller`, like [`Host::pull`]. While packets are
+    /// traced, pulls one packet at most, so that everything that happens on its way is about this packet.
     #[cold]
-    pub(crate) fn pull_traced(
+    pub(crate) fn pull_watched(
         &mut self,
         core: &mut Core,
         (from, output): (ElementId, usize),
         (puller, input): (ElementId, usize),
         max: usize,
     ) -> Batch {
-        let pulled = self.call_traced(core, from, |host, core, element| {
-            let batch = element.pull(&mut Cx::new(core, host, from), output, max.min(1));
+        let max = if self.graph.tracer().is_some() { max.min(1) } else { max };
+        let pulled = self.call_watched(core, from, |host, core, element| {
+            let batch = element.pull(&mut Cx::new(core, host, from), output, max);
             core.counters[from].emitted += batch.len() as u64;
             host.check_balance(core, from, element, 0);
             (Some(batch), output)
         });
         let batch = pulled.flatten().unwrap_or_else(|| core.batch());
         core.counters[puller].arrived += batch.len() as u64;
+        self.graph.show_arrivals((puller, input), core, &batch);
         batch.iter().for_each(|packet| self.graph.arrive(puller, input, packet));
         batch
     }
 
     /// Calls an element, and records what became of traced packets. The function `call` returns a batch and
     /// the output by which it leaves. Returns `None`, without a call, if the element is being called already.
-    pub(crate) fn call_traced<R: Leaving>(
+    pub(crate) fn call_watched<R: Leaving>(
         &mut self,
         core: &mut Core,
         id: ElementId,
         call: impl FnOnce(&mut Self, &mut Core, &mut dyn Element) -> (R, usize),
     ) -> Option<R> {
         let mut element = self.graph.elements[id].take()?;
-        let active = ActiveCall {
-            arrived: Vec::new(),
-            last: match core.emitted.last() {
-                Some(Emitted::Packets { batch, .. }) => batch.len(),
-                _ => 0,
-            },
-            emitted: core.emitted.len(),
-            counters: core.counters[id].clone(),
-            held: element.held(),
-        };
-        if let Some(tracer) = &mut self.graph.tracer {
-            tracer.calls.push(active);
+        let waiting = Waiting::of(core);
+        if let Some(tracer) = self.graph.tracer() {
+            let (counters, held) = (core.counters[id].clone(), element.held());
+            tracer.calls.push(ActiveCall { arrived: Vec::new(), counters, held });
         }
         let (result, output) = call(self, core, &mut *element);
-        self.graph.leave(core, id, &*element, (result.packets(), output));
+        let rest = (result.packets(), output);
+        if let Some(tap) = self.graph.watch.as_ref().and_then(|watch| watch.tap.as_ref()) {
+            tap.left(id, core.now, waiting.left_since(core, id, rest));
+        }
+        self.graph.leave(core, id, &*element, waiting, rest);
+        self.graph.end_watch();
         self.graph.put_back(id, element);
         Some(result)
     }
 }
 
 impl GraphCopy {
-    fn is_traced(&self, packet: &Packet) -> bool {
-        let tracer = self.tracer.as_ref();
-        tracer.is_some_and(|tracer| tracer.traces.lock().alive(packet.slot()).is_some())
+    /// Returns the watchers of packets, made if there are none.
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        self.watch.get_or_insert_default()
+    }
+
+    fn tracer(&mut self) -> Option<&mut Tracer> {
+        self.watch.as_mut()?.tracer.as_mut()
+    }
+
+    /// Ends the watchers that want no more packets.
+    fn end_watch(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        watch.tap.take_if(|tap| !tap.is_open());
+        if watch.tap.is_none() && watch.tracer.is_none() {
+            self.watch = None;
+        }
+    }
+
+    /// Shows packets that have come to an input to the capture.
+    fn show_arrivals(&self, to: (ElementId, usize), core: &Core, batch: &Batch) {
+        if let Some(tap) = self.watch.as_ref().and_then(|watch| watch.tap.as_ref()) {
+            tap.came(to, core.now, batch.iter());
+        }
+    }
+
+    /// Checks that packets pass the element of a place.
+    ///
+    /// # Errors
+    /// If a synthesized program processes packets in place of the element: a message for the user.
+    fn check_is_passed(&self, place: Place) -> Result<(), String> {
+        let (Place::Input(id, _) | Place::Output(id, _)) = place else { return Ok(()) };
+        let stand_in = self.effects.iter().position(|effects| effects.replaces.contains(&id));
+        let name = |id: ElementId| &self.plan.graph.elements[id].name;
+        stand_in.map_or(Ok(()), |program| {
+            let (element, program) = (name(id), name(program));
+            Err(format!(
+                "packets do not pass '{element}', because the synthesized program '{program}' has its place; \
+                 capture them at '{program}', or run without --synthesize"
+            ))
+        })
+    }
+
+    fn is_traced(&mut self, packet: &Packet) -> bool {
+        self.tracer().is_some_and(|tracer| tracer.traces.lock().alive(packet.slot()).is_some())
     }
 
     /// Notes that a packet comes to an element that is being called, if the packet is traced.
     fn arrive(&mut self, id: ElementId, input: usize, packet: &Packet) {
-        let Some(tracer) = &mut self.tracer else { return };
+        let Some(tracer) = self.watch.as_mut().and_then(|watch| watch.tracer.as_mut()) else { return };
         let alive = tracer.traces.lock().alive(packet.slot());
         if let (Some(alive), Some(call)) = (alive, tracer.calls.last_mut()) {
             call.arrived.push(Arrived {
@@ -162,33 +270,14 @@ impl GraphCopy {
         core: &Core,
         id: ElementId,
         element: &dyn Element,
-        (rest, output): (Option<&Batch>, usize),
+        waiting: Waiting,
+        rest: (Option<&Batch>, usize),
     ) {
-        let Some(tracer) = &mut self.tracer else { return };
+        let Some(tracer) = self.tracer() else { return };
         let Some(call) = tracer.calls.pop() else { return };
         let traces = Arc::clone(&tracer.traces);
         let mut inner = traces.lock();
-        // The last request that waited before the call may have got further packets in it.
-        let first = call.emitted.saturating_sub(1);
-        let items = core.emitted.get(first..).unwrap_or_default().iter().enumerate();
-        let emitted = items.filter_map(|(number, item)| {
-            let skipped = if first + number < call.emitted { call.last } else { 0 };
-            match item {
-                Emitted::Packets { element, output, batch } if *element as usize == id => {
-                    Some((batch, skipped, Out::Output(*output as usize)))
-                }
-                Emitted::Over { element, batch, .. } if *element as usize == id && skipped == 0 => {
-                    Some((batch, 0, Out::Over))
-                }
-                _ => None,
-            }
-        });
-        let emitted = emitted.chain(rest.map(|rest| (rest, 0, Out::Output(output))));
-        let packets = |(batch, skipped, out)| {
-            let batch: &Batch = batch;
-            batch.iter().skip(skipped).map(move |packet| (packet, out))
-        };
-        let outs: Vec<(&Packet, Out)> = emitted.flat_map(packets).collect();
+        let outs: Vec<(&Packet, Out)> = waiting.left_since(core, id, rest).collect();
         let counters = &core.counters[id];
         let step = |packet, view: PacketFields, outcome| TraceStep {
             packet,
@@ -254,8 +343,8 @@ impl GraphCopy {
         }
         let is_over = inner.is_over(core.now);
         drop(inner);
-        if is_over && self.tracer.as_ref().is_some_and(|tracer| tracer.calls.is_empty()) {
-            self.tracer = None;
+        if is_over && let Some(watch) = &mut self.watch {
+            watch.tracer.take_if(|tracer| tracer.calls.is_empty());
         }
     }
 
