@@ -179,3 +179,18 @@ fn both_names_of_the_option_print_one_version() {
     assert_eq!(long, short);
     assert!(long.starts_with(&format!("click (Tidegate) {}", env!("CARGO_PKG_VERSION"))), "{long}");
 }
+
+/// A task that schedules itself again runs after the tasks that its packets wake. So a packet that wakes a
+/// sleeping sink leaves the queue, even if the source then ends the run: Click counts 3 packets, too.
+#[test]
+fn the_last_packet_leaves_its_queue() {
+    // Each fifteenth packet goes to the queue. The sink falls asleep between two of them.
+    let others: String = (1..15).map(|output| format!("s[{output}] -> Discard;")).collect();
+    let config = format!(
+        "InfiniteSource(LIMIT 31, BURST 1, STOP true) -> s :: RoundRobinSwitch;
+         s[0] -> Queue -> c :: Counter -> Discard; {others}"
+    );
+    let output = click(&["-e", &config, "-h", "c.count"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stdout).trim(), "3");
+}

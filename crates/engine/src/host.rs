@@ -143,7 +143,7 @@ impl Host for WorkerHost<'_> {
     }
 
     fn is_scheduled(&self, element: ElementId) -> bool {
-        self.wakeups.tasks.is_scheduled(element)
+        self.wakeups.is_scheduled(element)
     }
 
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<(Timestamp, Precision)>) {

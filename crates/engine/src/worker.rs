@@ -406,8 +406,10 @@ impl Worker {
     /// Runs the task of an element, and delivers what it emits. True if the task had work.
     #[inline]
     pub(crate) fn run_task(&mut self, id: ElementId) -> bool {
+        self.wakeups.begin_task(id);
         let worked = self.call(id, |element, cx| element.run(cx));
         self.settle();
+        self.wakeups.end_task();
         self.has_worked |= worked.unwrap_or(false);
         worked.unwrap_or(false)
     }

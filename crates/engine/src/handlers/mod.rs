@@ -497,7 +497,7 @@ impl WorkerHost<'_> {
             "drops_by_reason" => {
                 counters.drops.iter().map(|(reason, n)| format!("{reason}\t{n}\n")).collect()
             }
-            "scheduled" => self.wakeups.tasks.is_scheduled(id).to_string(),
+            "scheduled" => self.wakeups.is_scheduled(id).to_string(),
             "tickets" => self.wakeups.tasks.tickets(id).to_string(),
             "home_thread" => match self.graph.placement.places[id] {
                 ElementWorkers::One(worker) => worker.to_string(),

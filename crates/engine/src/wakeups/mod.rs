@@ -24,6 +24,10 @@ pub(crate) struct Wakeups {
     /// True while an element is called because of a timer, in real or simulated time. Tasks that are
     /// scheduled during the call run ahead of other tasks, because they have waited for the timer.
     pub(crate) runs_timer: bool,
+    /// The element whose task runs, and true if it has scheduled the task again. The task is queued when its
+    /// packets have been delivered, behind tasks that these packets wake: in Click, an element delivers
+    /// packets before it schedules its task again.
+    running: Option<(ElementId, bool)>,
     pub(crate) signals: Signals,
     pub(crate) files: WatchedFiles,
     pub(crate) os_signals: OsSignals,
@@ -41,14 +45,41 @@ impl Wakeups {
             tasks,
             timers: Timers::default(),
             runs_timer: false,
+            running: None,
             signals: Signals::new(plan),
             files: WatchedFiles::default(),
             os_signals: OsSignals::default(),
         }
     }
 
+    /// Notes that the task of an element begins to run.
+    pub(crate) fn begin_task(&mut self, element: ElementId) {
+        self.running = Some((element, false));
+    }
+
+    /// Notes that the task has run and its packets have been delivered. Queues the task if it was scheduled
+    /// again meanwhile.
+    pub(crate) fn end_task(&mut self) {
+        if let Some((element, true)) = self.running.take() {
+            self.tasks.schedule(element);
+        }
+    }
+
+    /// True if the task of an element is scheduled.
+    pub(crate) fn is_scheduled(&self, element: ElementId) -> bool {
+        self.tasks.is_scheduled(element) || self.running == Some((element, true))
+    }
+
     /// Schedules the task of an element, or removes it from the schedule.
     pub(crate) fn schedule(&mut self, element: ElementId, on: bool) {
+        if let Some((running, again)) = &mut self.running
+            && *running == element
+        {
+            *again = on;
+            if on {
+                return;
+            }
+        }
         match (on, self.runs_timer) {
             (true, false) => self.tasks.schedule(element),
             (true, true) => self.tasks.schedule_first(element),
