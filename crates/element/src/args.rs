@@ -326,7 +326,7 @@ impl<'a> Args<'a> {
         match (value, unknown) {
             (Ok(value), None) => return Some(value),
             (Ok(value), Some(unknown)) if !self.names_outside(name) => {
-                if text.trim_start_matches(['$', '{']).trim_end_matches('}') == unknown {
+                if text.trim_start_matches(['$', '{', '(']).trim_end_matches(['}', ')']) == unknown {
                     let reason = without_value(unknown);
                     let text = format!("{name}: {reason}; it is taken as it stands");
                     self.warn(Complaint::from(text).without_clicks_words());

@@ -135,17 +135,21 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// Returns the name of the first parameter in a text, without dollar sign and braces; `None` if there is
-/// none. After substitution, only parameters without a value are left in a text. Text in quotes is ignored,
-/// because it may contain a literal dollar sign; so are comments, line directives and `\<...>` data.
+/// Returns the name of the first parameter in a text, without dollar sign, braces and parentheses; `None` if
+/// there is none. After substitution, only parameters without a value are left in a text. Text in quotes is
+/// ignored, because it may contain a literal dollar sign; so are comments, line directives and `\<...>` data.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
     scan::pieces(text).filter(is_dollar).find_map(|piece| {
         let rest = text.get(piece.end..)?;
-        let name = rest.strip_prefix('{').unwrap_or(rest);
+        let (name, end) = match rest.as_bytes().first()? {
+            b'{' => (&rest[1..], Some(&b'}')),
+            b'(' => (&rest[1..], Some(&b')')),
+            _ => (rest, None),
+        };
         let length = parameter_length(name.as_bytes());
-        let is_closed = name.len() == rest.len() || name.as_bytes().get(length) == Some(&b'}');
+        let is_closed = end.is_none() || name.as_bytes().get(length) == end;
         name.get(..length).filter(|name| !name.is_empty() && is_closed)
     })
 }
@@ -342,7 +346,8 @@ mod tests {
             ("$", None),
             ("'$IN'", None),
             ("\"$IN\"", None),
-            ("a $(b) $c", Some("c")),
+            ("a $(b) $c", Some("b")),
+            ("a $(b c) $d", Some("d")),
         ] {
             assert_eq!(parameter(text), name, "{text}");
         }

@@ -139,8 +139,21 @@ pub(crate) fn substitute(
     span: Span,
     lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
 ) -> Result<Substituted, TooLong> {
+    substitute_inside(text, span, lookup, 0)
+}
+
+/// The largest number of references inside of each other whose parameters are replaced, as in Click.
+const DEEPEST: usize = 10;
+
+/// Does the work of [`substitute`] for a text inside of `depth` references.
+fn substitute_inside(
+    text: &str,
+    span: Span,
+    lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
+    depth: usize,
+) -> Result<Substituted, TooLong> {
     let mut substitution =
-        Substitution { text, span, copied: 0, out: Substituted::default(), is_over: false, lookup };
+        Substitution { text, span, copied: 0, out: Substituted::default(), is_over: false, lookup, depth };
     for piece in scan::pieces(text) {
         match piece.kind {
             Kind::Plain if text.as_bytes().get(piece.start) != Some(&b'$') => {}
@@ -160,9 +173,11 @@ struct Substitution<'a> {
     /// The offset in `text` up to which it has been copied or replaced.
     copied: usize,
     out: Substituted,
-    /// True after a `${` without a closing brace: the rest of the text has no references.
+    /// True after a `${` or `$(` that is not closed: the rest of the text has no references.
     is_over: bool,
     lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
+    /// The number of references around the text.
+    depth: usize,
 }
 
 impl<'a> Substitution<'a> {
@@ -181,8 +196,8 @@ impl<'a> Substitution<'a> {
                         self.replace(at, end, quoted)?;
                         at = end;
                     }
-                    // As in Click, nothing after `${` without a closing brace is a reference.
-                    None if text.as_bytes().get(at + 1) == Some(&b'{') => self.is_over = true,
+                    // As in Click, nothing after a `${` or `$(` that is not closed is a reference.
+                    None if matches!(text.as_bytes().get(at + 1), Some(b'{' | b'(')) => self.is_over = true,
                     None => at += 1,
                 },
                 _ => at += 1,
@@ -191,24 +206,34 @@ impl<'a> Substitution<'a> {
         Ok(())
     }
 
-    /// Replaces the reference between the offsets `start` and `end`. Parameters inside its braces are
-    /// replaced first, so that a parameter can be an index. A reference without value and default remains,
-    /// with the parameters inside it replaced.
+    /// Replaces the reference between the offsets `start` and `end`. Parameters inside its braces or
+    /// parentheses are replaced first, so that a parameter can be an index. A reference without value and
+    /// default remains, with the parameters inside it replaced.
     fn replace(&mut self, start: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
         let text: &'a str = self.text;
-        let inside = match text.get(start + 1..end).unwrap_or("") {
-            braced if braced.starts_with('{') => braced.get(1..braced.len() - 1).unwrap_or(""),
-            name => name,
+        let whole = text.get(start + 1..end).unwrap_or("");
+        let within = |whole: &'a str| whole.get(1..whole.len() - 1).unwrap_or("");
+        let (inside, [open, close]) = match whole.as_bytes().first() {
+            Some(b'{') => (within(whole), ["{", "}"]),
+            Some(b'(') => (within(whole), ["(", ")"]),
+            _ => (whole, ["", ""]),
         };
         let has_inner = inside.contains('$');
-        let inner = match has_inner {
-            true => substitute(inside, Span::default(), self.lookup)?.text,
+        let inner = match has_inner && self.depth < DEEPEST {
+            true => substitute_inside(inside, Span::default(), self.lookup, self.depth + 1)?.text,
             false => inside.to_owned(),
         };
-        let value: Rc<str> = match evaluate(&inner, self.lookup) {
+        let value = match open {
+            // In a script, parentheses are also for handlers. So they are for a parameter only if they have
+            // its name and nothing else.
+            "(" if inner.is_empty() || parameter_length(inner.as_bytes()) < inner.len() => None,
+            "(" => (self.lookup)(&inner),
+            _ => evaluate(&inner, self.lookup),
+        };
+        let value: Rc<str> = match value {
             Some(value) if quoted => args::escape(value.as_bytes()).into(),
             Some(value) => value,
-            None if has_inner => format!("${{{inner}}}").into(),
+            None if has_inner => ["$", open, &inner, close].concat().into(),
             None => return Ok(()),
         };
         self.copy_to(start)?;
@@ -247,14 +272,33 @@ impl<'a> Substitution<'a> {
     }
 }
 
-/// Returns the offset after the reference, `$name` or `${...}`, whose dollar sign is at offset `at`; `None`
-/// if the dollar sign starts no reference. Braces end at the first closing brace.
+/// Returns the offset after the reference, `$name`, `${...}` or `$(...)`, whose dollar sign is at offset
+/// `at`; `None` if the dollar sign starts no reference. Braces end at the first closing brace, parentheses at
+/// the closing one of the pair.
 fn reference_end(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at + 1..)?;
-    match rest.starts_with('{') {
-        true => rest.find('}').map(|length| at + 1 + length + 1),
-        false => Some(parameter_length(rest.as_bytes())).filter(|&length| length > 0).map(|n| at + 1 + n),
-    }
+    let length = match rest.as_bytes().first()? {
+        b'{' => rest.find('}')? + 1,
+        b'(' => closed(rest)?,
+        _ => Some(parameter_length(rest.as_bytes())).filter(|&length| length > 0)?,
+    };
+    Some(at + 1 + length)
+}
+
+/// Returns the length of the pair of parentheses with which a text begins, with what they contain; `None` if
+/// they are not closed.
+fn closed(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    let mut bytes = (1..).zip(text.bytes());
+    let end = bytes.find(|&(_, byte)| {
+        depth += match byte {
+            b'(' => 1,
+            b')' => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    end.map(|(length, _)| length)
 }
 
 /// Returns the value of a reference, of which `inside` is the text in its braces: `name`, `name[index]`, or
@@ -418,11 +462,25 @@ mod tests {
 
     #[test]
     fn references() {
-        assert_eq!(run("$a ${a}b $ab ${b-2} ${a-2} $ ${ ${a $(a) $[a]"), "1 1b $ab 2 1 $ ${ ${a $(a) $[a]");
+        assert_eq!(run("$a ${a}b $ab ${b-2} ${a-2} $ $[a] ${ ${a $(a)"), "1 1b $ab 2 1 $ $[a] ${ ${a $(a)");
         assert_eq!(run("'$a' \"$a\" /* $a */ \\<$a> // $a\n$a"), "'$a' \"1\" /* $a */ \\<1> // $a\n1");
         assert_eq!(run("${b-'}'} $a"), "''} 1", "a default ends at the first brace");
         assert_eq!(run("${b-} $a"), " 1");
         assert_eq!(run("${b-$a} ${b-${c-d}} ${b$a}"), "1 ${c-d} ${b1}", "what is inside is replaced first");
+    }
+
+    #[test]
+    fn parentheses_are_for_a_name_alone() {
+        assert_eq!(
+            run("$(a) \"x$(a)_\" '$(a)' $(b) $( a ) $(a-2) $(w[0])"),
+            "1 \"x1_\" '$(a)' $(b) $( a ) $(a-2) $(w[0])"
+        );
+        assert_eq!(run("$(add $(a) ${a} $a) $($n) $((a)) ${b-$(a)}"), "$(add 1 1 1) $($n) $((a)) 1");
+        assert_eq!(run("$(q) \"$(q)\""), r#""x y" "\"x y\"""#);
+        assert_eq!(run("$a $(b $a $(a)"), "1 $(b $a $(a)", "nothing is replaced after what is not closed");
+        let nested = |depth: usize| ["$(".repeat(depth), "$a".into(), ")".repeat(depth)].concat();
+        assert_eq!(run(&nested(10)), nested(10).replace("$a", "1"));
+        assert_eq!(run(&nested(100_000)), nested(100_000));
     }
 
     #[test]

@@ -627,7 +627,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
         loop {
             let keyword = self.identifier();
-            if self.token.kind != TokenKind::Variable {
+            if !is_variable(self.token.kind) {
                 break;
             }
             formals.push(Formal { keyword, name: self.advance().span });
@@ -646,11 +646,17 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
 
     fn starts_formals(&mut self) -> bool {
         match self.token.kind {
-            TokenKind::Variable | TokenKind::Char('|') => true,
-            TokenKind::Identifier if self.keyword().is_none() => self.peek() == TokenKind::Variable,
-            _ => false,
+            TokenKind::Char('|') => true,
+            TokenKind::Identifier if self.keyword().is_none() => is_variable(self.peek()),
+            kind => is_variable(kind),
         }
     }
+}
+
+/// True for a token that names a parameter of a compound. A dollar sign alone takes an argument whose value
+/// the compound does not use.
+fn is_variable(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Variable | TokenKind::Char('$'))
 }
 
 /// Returns the class of the element that an arrow with the name of a protocol stands for: `IPIn` for `~ip>`,
