@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// The figures to measure, such as snf-7; `snf` means all figures of that paper
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Measure all figures, which takes about 75 minutes
+    /// Measure all figures, which takes about 90 minutes
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// The folder for results

@@ -21,11 +21,12 @@ pub(super) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<
 /// Returns the number of flows and the SLF of a capture.
 pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     let text = format!(
-        "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: AggregateIPFlows -> r :: {} -> Discard",
+        "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: FlowCounter(CAPACITY 2000000, TIMEOUT 0)
+            -> r :: {} -> Discard",
         capture.display(),
         reframer(0, "")
     );
-    let values = read_after(text, &[("r", "flows"), ("r", "slf_in")])?;
+    let values = read_after(text, &[("f", "count"), ("r", "slf_in")])?;
     Ok([values[0], values[1]])
 }
 
@@ -44,4 +45,20 @@ pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(Path
 
 pub(super) fn frames(capture: &Path) -> String {
     format!("FromDump({})", capture.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::figures::reframer::misses;
+
+    #[test]
+    fn flows_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let capture = folder.path().join("runs.pcap");
+        misses::write(&capture, 600, 50, 4).unwrap();
+        let [flows, slf] = flows_and_slf(&capture).unwrap();
+        assert_eq!(flows, 50.0);
+        assert!((3.5..=4.5).contains(&slf), "{slf}");
+    }
 }

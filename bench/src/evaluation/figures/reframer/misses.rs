@@ -173,7 +173,7 @@ fn x() -> Axis {
     Axis::log("packets of a flow in a row (SLF)")
 }
 
-fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Result<()> {
+pub(super) fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Result<()> {
     let mut writer = capture::Writer::new(std::fs::File::create(path)?, capture::WriterOptions::default());
     for number in 0..packets {
         let frame = source::frame(source::in_runs(number, slf), flows, FRAME);
