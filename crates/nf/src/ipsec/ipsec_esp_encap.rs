@@ -41,7 +41,7 @@ use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess,
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, StatePart, manual};
 
 use super::associations::{Association, Associations};
-use super::{HEADER, VECTOR, association_field, reject, spi_field, without_association};
+use super::{HEADER, TRAILER, VECTOR, association_field, reject, spi_field, without_association};
 use crate::editing::{bytes, pure};
 
 /// The element class `IPsecESPEncap`.
@@ -61,8 +61,6 @@ pub static CLASS: Class = Class {
 
 /// The number of bytes to a multiple of which packets are padded.
 const BLOCK: usize = 8;
-/// The length in bytes of the pad length and the next header.
-const TRAILER: usize = 2;
 /// The offset of the protocol in the IPv4 header.
 const PROTOCOL: usize = 9;
 

@@ -33,7 +33,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Seve
 
 use super::associations::{Associations, Reader};
 use super::replay_window::Refusal;
-use super::{HEADER, association_field, reject, without_association};
+use super::{HEADER, TRAILER, association_field, reject, without_association};
 use crate::editing::{bytes, otherwise, when};
 
 /// The element class `IPsecESPUnencap`.
@@ -51,8 +51,6 @@ pub static CLASS: Class = Class {
 
 /// The offset of the sequence number in the ESP header.
 const NUMBER: usize = 4;
-/// The length in bytes of the pad length and the next header.
-const TRAILER: usize = 2;
 /// The largest number of messages about bad packets that one element writes, so that packets cannot fill
 /// a log.
 const COMPLAINTS: u32 = 5;

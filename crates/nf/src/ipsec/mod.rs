@@ -42,6 +42,8 @@ pub(crate) fn association_field() -> Field {
 const HEADER: usize = 16;
 /// The length in bytes of the initialization vector, at the end of the ESP header.
 const VECTOR: usize = 8;
+/// The length in bytes of the pad length and the next header, at the end of an encapsulated packet.
+const TRAILER: usize = 2;
 /// The length in bytes of the integrity check value (ICV) at the end of a packet: the first 96 bits of a
 /// digest.
 const ICV: usize = 12;
