@@ -248,6 +248,7 @@ pub static CLASSES: &[&Class] = &[
     &nat::ip_rewriter::CLASS,
     &nat::ip_rewriter_patterns::CLASS,
     &nat::maglev_ip_mapper::CLASS,
+    &nat::nat_log::CLASS,
     &nat::round_robin_ip_mapper::CLASS,
     &nat::source_ip_hash_mapper::CLASS,
     &nat::tcp_rewriter::CLASS,

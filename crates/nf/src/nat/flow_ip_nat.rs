@@ -39,6 +39,7 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `END_STALE`: if true, a reload ends mappings that the new arguments could not have made. Otherwise they
 //!   stay until they expire.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //!
 //! ## Handlers
 //! - `tcp_table`: two lines per TCP mapping, the newest first, as in IPRewriter.
@@ -82,7 +83,7 @@ pub static CLASS: Class = Class {
     name: "FlowIPNAT",
     processing: "h/h",
     manual: manual!("flow_ip_nat.rs"),
-    args: &join::<3, 13, 16>(
+    args: &join::<3, 14, 17>(
         [
             ArgInfo::required("SIP", "address"),
             ArgInfo::keyword("ACCEPT_NONSYN", "bool", "true"),

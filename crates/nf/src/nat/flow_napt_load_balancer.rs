@@ -42,6 +42,7 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `END_STALE`: if true, a reload ends mappings that the new arguments could not have made. Otherwise they
 //!   stay until they expire.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //!
 //! ## Handlers
 //! - `tcp_table`: two lines per TCP mapping, the newest first, as in IPRewriter.
@@ -88,7 +89,7 @@ pub static CLASS: Class = Class {
     name: "FlowNAPTLoadBalancer",
     processing: "h/h",
     manual: manual!("flow_napt_load_balancer.rs"),
-    args: &join::<3, 13, 16>(
+    args: &join::<3, 14, 17>(
         [
             ArgInfo::rest("DST", "address"),
             ArgInfo::keyword("SIP", "address", ""),

@@ -27,6 +27,7 @@
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire, except mappings with an input or output that no longer exists.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
 //!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose
@@ -81,7 +82,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("icmp_ping_rewriter.rs"),
-    args: &with_common::<5, 13>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
+    args: &with_common::<5, 14>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
     table: &[ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS.with_tables(&["ends inside", "subscribers"]), FAILURES],
     saved_form: FORM,

@@ -33,6 +33,7 @@
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire, except mappings with an input or output that no longer exists.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping (one if the flow is its own reply), the newest first: the addresses
@@ -73,7 +74,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_addr_pair_rewriter.rs"),
-    args: &with_common::<1, 9>([seconds("TIMEOUT", "7200")]),
+    args: &with_common::<1, 10>([seconds("TIMEOUT", "7200")]),
     table: &[ONE_TABLE, COUNTS, PATTERNS],
     state: &[MAPPINGS, FAILURES],
     saved_form: FORM,

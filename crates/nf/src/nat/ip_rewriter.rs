@@ -52,6 +52,7 @@
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire, except mappings with an input or output that no longer exists.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `SET_AGGREGATE`: true to set the aggregate annotation of translated packets to the number of their
 //!   mapping: mappings are numbered from 0 on as they are made, for each worker. Mappings that a restart
@@ -110,7 +111,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_rewriter.rs"),
-    args: &with_common::<13, 21>([
+    args: &with_common::<13, 22>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),

@@ -1,5 +1,5 @@
 //! Network address translation: IPRewriter and related translators, the elements that choose patterns for
-//! them, and the translation of ICMP errors about translated packets.
+//! them, the translation of ICMP errors about translated packets, and the log of sessions.
 
 mod change;
 mod declaration;
@@ -17,8 +17,10 @@ pub mod ip_addr_pair_rewriter;
 pub mod ip_addr_rewriter;
 pub mod ip_rewriter;
 pub mod ip_rewriter_patterns;
+mod ipfix;
 pub mod maglev_ip_mapper;
 mod mapper;
+pub mod nat_log;
 mod pattern;
 mod plain;
 mod published;
@@ -26,6 +28,8 @@ mod reverse;
 mod rewriter;
 pub mod round_robin_ip_mapper;
 mod save;
+mod session_event;
+mod session_log;
 mod shift;
 pub mod source_ip_hash_mapper;
 mod spaces;

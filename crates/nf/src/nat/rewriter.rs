@@ -34,6 +34,7 @@ use super::mapper::Mapper;
 use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
 use super::save;
+use super::session_log::SessionLog;
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
@@ -50,6 +51,8 @@ pub(super) struct Rewriter {
     capacity: i32,
     /// True if a reload ends mappings that the new specification could not have made.
     ends_stale: bool,
+    /// The NATLog in which mappings are recorded that are made and removed.
+    log: Option<ElementId>,
     /// True if mappings are removed when they expire; false if expired mappings may stay until a new mapping
     /// needs their port or their room.
     reaps: bool,
@@ -63,16 +66,17 @@ pub(super) struct Rewriter {
 }
 
 /// The arguments of all translators about the table of mappings.
-const HOLDING: [ArgInfo; 5] = [
+const HOLDING: [ArgInfo; 6] = [
     seconds("REAP_INTERVAL", "").computed("REAP_TIME"),
     seconds("REAP_TIME", "900"),
     ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "1048576"),
     ArgInfo::keyword("CAPACITY", "int or element", "").computed("MAPPING_CAPACITY"),
     ArgInfo::keyword("END_STALE", "bool", "false"),
+    ArgInfo::keyword("LOG", "element", ""),
 ];
 
 /// The arguments of all translators with input specifications.
-const COMMON: [ArgInfo; 8] = join(
+const COMMON: [ArgInfo; 9] = join(
     [
         ArgInfo::rest("INPUTSPEC", "input specification"),
         seconds("GUARANTEE", "5"),
@@ -83,7 +87,7 @@ const COMMON: [ArgInfo; 8] = join(
 
 /// The arguments of translators of TCP and UDP for one direction, in addition to their own arguments: the
 /// time-outs of IPRewriter, and the arguments about the table of mappings.
-pub(super) const ONE_WAY: [ArgInfo; 13] = join(
+pub(super) const ONE_WAY: [ArgInfo; 14] = join(
     [
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
@@ -202,6 +206,7 @@ pub(super) struct Holding {
     capacity: i32,
     shares: Option<ElementId>,
     ends_stale: bool,
+    log: Option<ElementId>,
 }
 
 impl Holding {
@@ -209,7 +214,8 @@ impl Holding {
     pub(super) fn read(args: &mut Args<'_>) -> Holding {
         let reaps = last_of(args, &["REAP_INTERVAL"], "REAP_TIME") > 0;
         let (capacity, shares) = capacity(args);
-        Holding { reaps, capacity, shares, ends_stale: args.value("END_STALE") }
+        let log = args.get("LOG").map(|ElementRef(id)| id);
+        Holding { reaps, capacity, shares, ends_stale: args.value("END_STALE"), log }
     }
 }
 
@@ -260,7 +266,7 @@ pub(super) fn assemble(
     args: &mut Args<'_>,
     (mut desk, turns): (Translation, Option<Arc<Mapper>>),
     policies: [Policy; 2],
-    Holding { reaps, capacity, shares, ends_stale }: Holding,
+    Holding { reaps, capacity, shares, ends_stale, log }: Holding,
 ) -> Result<Box<dyn Element>, Invalid> {
     let Translation { flavour, outputs, sharing, .. } = desk;
     let Some(mut store) = Store::new() else {
@@ -274,6 +280,7 @@ pub(super) fn assemble(
         outputs,
         is_independent: sharing.is_independent,
         most_of_one: sharing.most_of_one,
+        log: None,
     };
     let owner = store.join(translator.clone(), reaps);
     if flavour.has_ports()
@@ -304,6 +311,7 @@ pub(super) fn assemble(
         owner: translator,
         capacity,
         ends_stale,
+        log,
         reaps,
         is_read: true,
         sorter: Sorter::new(outputs),
@@ -629,6 +637,10 @@ impl Element for Rewriter {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(id) = self.log {
+            let log = cx.graph().service::<SessionLog>(id);
+            self.owner.log = Some(log.ok_or("LOG: the element is no NATLog")?);
+        }
         if let Some(other) = self.shared(cx)? {
             let mut store = locked(&other.store);
             let owner = store.join(self.owner.clone(), self.reaps);
@@ -641,6 +653,7 @@ impl Element for Rewriter {
             store.seed(cx.hash_seed());
             store.start_ids(cx.next_series());
             store.set_capacity(part(self.capacity, cx));
+            store.set_log(self.home.owner, self.owner.log.clone());
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())

@@ -22,18 +22,21 @@ mod endpoints;
 mod expiry;
 mod handover;
 mod leased;
+mod logged;
 mod moving;
 mod save;
 mod shifts;
 mod turns;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use element::lease::Lease;
 use element::{DropReason, Timestamp};
 use flow::{FlowId, FlowTable, Inserted, Ipv4FlowKey, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, Packed, set_session};
+use super::session_log::SessionLog;
 use super::shift::Shifts;
 use super::spaces::IDENTIFIERS;
 use super::state::{Kind, Policy, State, Told};
@@ -132,7 +135,7 @@ pub(super) struct Tally {
 }
 
 /// A translator among those that share a store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Owner {
     /// The name and the class of the element.
     pub(super) name: String,
@@ -147,6 +150,8 @@ pub(super) struct Owner {
     /// The largest number of mappings per inside address, that is, per source address of the flows; zero for
     /// no limit (SUBSCRIBER_CAPACITY).
     pub(super) most_of_one: u32,
+    /// The log of the mappings that are made and removed (LOG).
+    pub(super) log: Option<Arc<SessionLog>>,
 }
 
 pub(super) struct Store {
@@ -192,6 +197,8 @@ pub(super) struct Store {
     leases: HashMap<FlowId, Lease>,
     size: usize,
     capacity: i32,
+    /// The time of the current batch, for logs.
+    now: Timestamp,
     next_serial: u64,
     /// The number of mappings that have been added so far. If it has changed since a look-up, the result of
     /// the look-up may be out of date.
@@ -227,6 +234,7 @@ impl Store {
             leases: HashMap::new(),
             size: 0,
             capacity: i32::MAX,
+            now: Timestamp::ZERO,
             next_serial: 0,
             additions: 0,
             epoch: 0,
@@ -517,11 +525,13 @@ impl Store {
     /// is counted in the failures of the translator's input.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let owner = (fresh.space >> 8) as u16;
+        self.now = now;
         if self.is_exhausted(owner, fresh.from.source, now.0) {
             self.count_failure(owner, fresh.input);
             return Err(DropReason::TableFull);
         }
         let (id, change) = self.insert(fresh, now).inspect_err(|_| self.count_failure(owner, fresh.input))?;
+        self.record(owner, true, fresh.protocol, (fresh.from, fresh.chosen.to));
         if self.size as i64 > i64::from(self.capacity) {
             let victim = self.victim(now.0).unwrap_or(change.session);
             self.remove(victim);
@@ -704,7 +714,7 @@ impl Store {
             return;
         };
         let (owner, input, claim, era) = (session.owner, session.input, session.claim, session.era);
-        let seat = session.seat;
+        let (seat, protocol) = (session.seat, session.protocol);
         let keys = std::mem::take(&mut session.keys);
         keys.into_iter().flatten().for_each(|id| self.end_lease(id));
         let Some(session) = self.sessions.get_mut(place as usize) else { return };
@@ -728,6 +738,7 @@ impl Store {
                 Claim::Endpoint => self.unbind(space, from),
             }
             self.discharge(owner, from.source, seat);
+            self.record(owner, false, protocol, (from, to));
         }
         self.size -= 1;
         if let Some(tally) = self.tally(owner, input) {

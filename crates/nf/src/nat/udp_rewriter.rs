@@ -51,6 +51,7 @@
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire, except mappings with an input or output that no longer exists.
+//! - `LOG`: a NATLog, which records each mapping that is made or removed.
 //! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because each flow's mapping belongs to one
 //!   worker.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
@@ -104,7 +105,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("udp_rewriter.rs"),
-    args: &with_common::<10, 18>([
+    args: &with_common::<10, 19>([
         seconds("UDP_TIMEOUT", "").computed("TIMEOUT"),
         seconds("TIMEOUT", "300"),
         seconds("UDP_STREAMING_TIMEOUT", "").computed("TIMEOUT"),

@@ -16,6 +16,7 @@ mod endpoints;
 mod floods;
 mod ftp;
 mod gateway;
+mod log;
 mod model;
 mod rfc;
 
@@ -30,6 +31,7 @@ fn the_document_has_every_requirement() {
         include_str!("floods.rs"),
         include_str!("ftp.rs"),
         include_str!("gateway.rs"),
+        include_str!("log.rs"),
         include_str!("model.rs"),
         include_str!("rfc.rs"),
         include_str!("../../src/nat/store/tests.rs"),

@@ -192,6 +192,7 @@ impl Store {
     /// for each batch, so a large number of expired mappings takes several batches.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
+        self.now = now;
         if now.0 >= self.next_search {
             self.search(now.0, STEP);
         }
@@ -219,6 +220,7 @@ impl Store {
     /// expired mappings. If new settings are still being applied to mappings after a reload, applies them to
     /// more mappings than a batch does.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
+        self.now = now;
         if self.revision.is_some() {
             self.revise_some(now, STEP);
         }

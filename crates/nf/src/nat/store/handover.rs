@@ -79,6 +79,8 @@ impl Store {
     /// of each input, which begin again at zero.
     pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Vec<u64>) {
         let mut all = self.written(owner, None);
+        // These sessions do not end: they go on in another store.
+        self.set_log(owner, None);
         self.remove_where(|session| session.owner == owner);
         all.sort_by_key(|written| written.last);
         let inputs = self.owners.get_mut(usize::from(owner)).map(|owner| &mut owner.inputs[..]);

@@ -18,6 +18,7 @@ fn translator(name: &str) -> Owner {
         outputs: 2,
         is_independent: false,
         most_of_one: 0,
+        log: None,
     }
 }
 
