@@ -174,6 +174,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_tcp_header::CLASS,
     &ip::check_udp_header::CLASS,
     &ip::clamp_mss::CLASS,
+    &ip::dhcp_relay::CLASS,
     &ip::dec_ip6_hlim::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::filter::ip_classifier::CLASS,

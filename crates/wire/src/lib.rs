@@ -9,6 +9,7 @@
 //! | [`checksum`] | Internet checksum: full, incremental, per protocol |
 //! | [`link`], [`layers`], [`five_tuple`] | link types, the offsets of a frame's headers, its flow |
 //! | [`icmp_names`] | names of ICMP types and codes in Click |
+//! | [`dhcp`] | messages and options of DHCP |
 //! | [`sctp`], [`crc32`] | the checksum of SCTP; CRC-32/MPEG-2 |
 //! | [`offload`] | work left to devices: partial checksums, large segments |
 //! | [`merge`] | segments that can be merged into a large one |
@@ -40,6 +41,7 @@ pub mod arp;
 pub mod build;
 pub mod checksum;
 pub mod crc32;
+pub mod dhcp;
 pub mod ether_type;
 pub mod ethernet;
 pub mod five_tuple;

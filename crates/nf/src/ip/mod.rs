@@ -11,6 +11,7 @@ pub mod check_udp_header;
 pub mod clamp_mss;
 pub mod dec_ip6_hlim;
 pub mod dec_ip_ttl;
+pub mod dhcp_relay;
 pub mod erase_ip_payload;
 pub mod filter;
 pub mod fix_ip_src;

@@ -1,7 +1,8 @@
 //! Tests of elements that decide by headers or change them: headers of IP and transport, filters, ARP,
-//! IPsec, and Ethernet switches.
+//! DHCP, IPsec, and Ethernet switches.
 
 mod arp;
+mod dhcp;
 mod filters;
 mod headers;
 mod ipsec;
