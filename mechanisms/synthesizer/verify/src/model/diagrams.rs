@@ -693,6 +693,13 @@ impl Diagrams {
         Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone()?, decided(value)?))).collect())
     }
 
+    /// Returns the position of a function's topmost variable in the order of variables, and the functions
+    /// that remain if this variable is true and if it is false; `None` for constants.
+    pub fn branches(&self, bit: &Bit) -> Option<(u32, Bit, Bit)> {
+        let (with, without) = bit.cofactors()?;
+        Some((level(bit)?, with, without))
+    }
+
     /// Returns the number of satisfying assignments of `bit`, divided by the number of all assignments:
     /// from 0 to 1.
     pub fn share(&self, bit: &Bit) -> f64 {

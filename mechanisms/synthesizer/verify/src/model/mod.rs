@@ -26,4 +26,5 @@ pub mod packet;
 pub mod step;
 pub mod streams;
 pub mod sums;
+pub mod unions;
 pub mod word;
