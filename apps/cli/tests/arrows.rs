@@ -53,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["packet", "wire", "classify", "flow", "element", "program", "jit"]),
     ("verify", &["packet", "wire", "classify", "element", "lang", "program"]),
     ("synthesizer", &["packet", "wire", "classify", "element", "lang", "program"]),
+    ("rules", &["wire", "classify", "element", "program", "verify", "synthesizer"]),
 ];
 
 /// The crates that every mechanism may use.

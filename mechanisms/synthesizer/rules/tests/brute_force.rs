@@ -1,0 +1,164 @@
+//! All answers about small random rule sets are compared with the decisions about every kind of packet.
+
+use classify::IntervalSet;
+use proptest::prelude::*;
+use rules::ask::ask;
+use rules::diff::diff;
+use rules::fields::{FIELDS, FieldValues, PacketField};
+use rules::lint::{RuleFindingKind, lint};
+use rules::merge::merge;
+use rules::model::{FilterRule, RuleAction, RulePlace, RuleSet};
+use rules::product::FieldSets;
+use rules::regions::PacketRegions;
+use rules::space::PacketSpace;
+
+/// The fields that the rules restrict, to values below [`VALUES`]. The value `VALUES` stands for all others.
+const USED: [PacketField; 3] =
+    [PacketField::Protocol, PacketField::Destination, PacketField::DestinationPort];
+const VALUES: u128 = 5;
+
+/// Returns a packet of each kind that the rules can tell apart.
+fn packets() -> Vec<FieldValues> {
+    let mut all = Vec::new();
+    for a in 0..=VALUES {
+        for b in 0..=VALUES {
+            for c in 0..=VALUES {
+                let mut packet = [0; FIELDS];
+                for (field, value) in USED.into_iter().zip([a, b, c]) {
+                    packet[field as usize] = value;
+                }
+                all.push(packet);
+            }
+        }
+    }
+    all
+}
+
+fn product() -> impl Strategy<Value = FieldSets> {
+    prop::collection::vec((0usize..3, 0..VALUES, 0u128..3), 0..4).prop_map(|ranges| {
+        ranges.into_iter().fold(FieldSets::ALL, |product, (field, low, size)| {
+            let set = IntervalSet::one(low, (low + size).min(VALUES - 1));
+            product.with(USED[field], &set).unwrap_or(product)
+        })
+    })
+}
+
+fn rule_set() -> impl Strategy<Value = RuleSet> {
+    let action = prop_oneof![Just(RuleAction::Accept), Just(RuleAction::Drop), Just(RuleAction::Output(1))];
+    let rule = (prop::collection::vec(product(), 0..3), action);
+    prop::collection::vec(rule, 0..8).prop_map(|rules| {
+        let rule = |(origin, (products, action))| {
+            let place = RulePlace { file: "rules".into(), line: Some(origin + 1), name: String::new() };
+            FilterRule { products, action, place, origin, text: String::new() }
+        };
+        let rules = rules.into_iter().enumerate().map(rule).collect();
+        RuleSet { name: "rules".into(), rules, default: RuleAction::Drop, notes: Vec::new() }
+    })
+}
+
+fn has(regions: &PacketRegions, packet: &FieldValues) -> bool {
+    regions.products.iter().any(|product| product.has(packet))
+}
+
+fn action<'s>(set: &'s RuleSet, packet: &FieldValues) -> &'s RuleAction {
+    set.action(set.decider(packet))
+}
+
+fn without(set: &RuleSet, removed: &[usize]) -> RuleSet {
+    let kept = set.rules.iter().enumerate().filter(|(index, _)| !removed.contains(index));
+    RuleSet { rules: kept.map(|(_, rule)| rule.clone()).collect(), ..set.clone() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// The rules that are found to be needless can be removed together, and each of the others is needed
+    /// then, except for rules for all packets, which state the default.
+    #[test]
+    fn needless_rules_are_those_whose_removal_changes_nothing(set in rule_set()) {
+        let space = PacketSpace::new(1 << 16, None);
+        let findings = lint(&set, &space).unwrap();
+        let needless = findings.iter().filter(|finding| finding.kind <= RuleFindingKind::Redundant);
+        let removed: Vec<usize> = needless.map(|finding| finding.rule).collect();
+        let shorter = without(&set, &removed);
+        let packets = packets();
+        for packet in &packets {
+            prop_assert_eq!(action(&set, packet), action(&shorter, packet));
+        }
+        for index in 0..shorter.rules.len() {
+            let rest = without(&shorter, &[index]);
+            let is_needed = packets.iter().any(|packet| action(&shorter, packet) != action(&rest, packet));
+            prop_assert!(is_needed || shorter.rules[index].is_for_all(), "{:?} of {:?}", index, shorter);
+        }
+        for finding in findings.iter().filter(|finding| finding.kind == RuleFindingKind::Shadowed) {
+            // The named rule does something else, and matches packets of the rule.
+            let rule = &set.rules[finding.rule];
+            let elsewhere = &set.rules[finding.elsewhere.unwrap()];
+            prop_assert!(finding.elsewhere < Some(finding.rule) && elsewhere.action != rule.action);
+            prop_assert!(packets.iter().any(|packet| rule.has(packet) && elsewhere.has(packet)));
+        }
+    }
+
+    #[test]
+    fn conflicts_are_those_of_pairs(set in rule_set()) {
+        let space = PacketSpace::new(1 << 16, None);
+        let findings = lint(&set, &space).unwrap();
+        let packets = packets();
+        for finding in findings.iter().filter(|finding| finding.kind > RuleFindingKind::Redundant) {
+            let rule = &set.rules[finding.rule];
+            for &other in &finding.others {
+                let other = &set.rules[other];
+                let both = packets.iter().filter(|packet| rule.has(packet) && other.has(packet)).count();
+                let only_other = packets.iter().any(|packet| other.has(packet) && !rule.has(packet));
+                prop_assert!(both > 0 && rule.action != other.action);
+                prop_assert_eq!(only_other, finding.kind == RuleFindingKind::Correlates);
+            }
+        }
+    }
+
+    #[test]
+    fn differences_are_the_packets_with_other_actions(a in rule_set(), b in rule_set(), edit in 0usize..4) {
+        // In most cases, the second set is the first one with a change.
+        let b = match edit {
+            0 => b,
+            1 => without(&a, &[0]),
+            2 => RuleSet { rules: a.rules.iter().cloned().chain(b.rules.first().cloned()).collect(), ..a.clone() },
+            _ => RuleSet { rules: a.rules.iter().rev().cloned().collect(), ..a.clone() },
+        };
+        let space = PacketSpace::new(1 << 16, None);
+        let differences = diff([&a, &b], &space, 100).unwrap();
+        for packet in packets() {
+            let actions = [action(&a, &packet).clone(), action(&b, &packet).clone()];
+            let found: Vec<_> = differences.iter().filter(|found| has(&found.regions, &packet)).collect();
+            prop_assert_eq!(found.len(), usize::from(actions[0] != actions[1]));
+            prop_assert!(found.iter().all(|found| found.actions == actions));
+        }
+        prop_assert!(differences.iter().all(|found| !found.regions.has_more));
+    }
+
+    #[test]
+    fn answers_name_the_rules_that_decide(set in rule_set(), question in product()) {
+        let space = PacketSpace::new(1 << 16, None);
+        let answers = ask(&set, &space, std::slice::from_ref(&question), 100).unwrap();
+        for packet in packets().into_iter().filter(|packet| question.has(packet)) {
+            let fits = |answer: &&rules::ask::RuleAnswer| {
+                answer.regions.as_ref().is_none_or(|regions| has(regions, &packet))
+            };
+            let found: Vec<_> = answers.iter().filter(fits).collect();
+            prop_assert_eq!(found.len(), 1);
+            prop_assert_eq!(found[0].rule, set.decider(&packet));
+        }
+    }
+
+    #[test]
+    fn shorter_rules_do_the_same(set in rule_set()) {
+        let space = PacketSpace::new(1 << 16, None);
+        let findings = lint(&set, &space).unwrap();
+        let shorter = merge(&set, &findings, &space).unwrap();
+        prop_assert!(shorter.is_proven);
+        prop_assert!(shorter.set.rules.len() + shorter.removed.len() <= set.rules.len());
+        for packet in packets() {
+            prop_assert_eq!(action(&set, &packet), action(&shorter.set, &packet));
+        }
+    }
+}
