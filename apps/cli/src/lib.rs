@@ -39,6 +39,7 @@ mod proofs;
 mod prove;
 mod reasoning;
 mod reload;
+mod rules;
 mod run;
 mod sandbox;
 mod service;
@@ -101,6 +102,8 @@ enum Command {
     Synthesize(synthesize::Args),
     /// Prove that two configurations do the same to every packet, or show a packet that tells them apart
     Verify(verify::Args),
+    /// Answer questions about a rule set, such as a firewall: findings, differences, who decides
+    Rules(rules::Args),
     /// Describe captures: flows, locality, order, and what mechanisms could gain
     Analyze(analyze::Args),
     /// Advise on the mechanisms for a capture, and write the configuration that follows
@@ -169,6 +172,7 @@ fn run(mut arguments: Vec<OsString>) -> Status {
         Command::Dot(args) => check::dot(&args),
         Command::Synthesize(args) => synthesize::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Rules(args) => rules::run(&args),
         Command::Analyze(args) => analyze::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Generate(args) => generate::run(&args),
