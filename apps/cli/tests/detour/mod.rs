@@ -203,7 +203,8 @@ pub(crate) fn carry(
     Arrived { frames: read(&got), time }
 }
 
-fn write(path: &str, frames: &[Vec<u8>]) {
+/// Writes frames to a capture.
+pub(crate) fn write(path: &str, frames: &[Vec<u8>]) {
     let mut writer = Writer::new(capture::create(path).unwrap(), WriterOptions::default());
     for frame in frames {
         writer.write(0, frame.len() as u32, [frame.as_slice()]).unwrap();
