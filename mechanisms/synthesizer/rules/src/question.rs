@@ -67,7 +67,8 @@ impl Phrase<'_> {
         let mut port = PacketField::DestinationPort;
         let mut reads_transport = false;
         let mut names_fragments = false;
-        if self.is_next("ip") || self.is_next("any") {
+        let is_any = self.is_next("any") && self.words.get(self.at + 1).is_none_or(|word| word != "but");
+        if self.is_next("ip") || is_any {
             self.at += 1;
         } else if !["from", "to", "in", "out", "state", ""].contains(&self.peek()) {
             let set = self.list("a protocol", PacketField::Protocol, &protocol)?;
@@ -191,7 +192,7 @@ impl Phrase<'_> {
             return Ok(kinds.intervals().iter().map(whole).collect());
         }
         self.at += 1;
-        let (_, codes) = self.numbers(PacketField::TypeOfService)?;
+        let codes = self.numbers(PacketField::TypeOfService)?.1.intersection(&IntervalSet::full(8));
         let all = kinds.intervals().iter().flat_map(|&(low, high)| low..=high);
         let with_codes = all.flat_map(|kind| {
             codes.intervals().iter().map(move |&(low, high)| (kind << 8 | low, kind << 8 | high))
@@ -305,6 +306,7 @@ mod tests {
             "ip from 10.0.0.3-10.0.0.9 to any fragment later",
             "tcp from any to any port 22 fragment all",
             "tcp from any to any port 22 fragment start",
+            "any but {tcp, protocol 200-255} from any to any",
             "protocol 47-200 from any to any fragment none tos {0, 16} ttl 1-5",
             "tcp from any to any flags syn/fin,syn,rst,ack",
             "tcp from any to any flags not syn/fin,syn,rst,ack state new",

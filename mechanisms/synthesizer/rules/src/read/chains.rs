@@ -3,7 +3,7 @@
 //! A rule of a called chain matches the packets that reach the chain and match the rule. Packets that leave a
 //! chain early (`return`, `goto`) are taken out of the packets of its later rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::RuleError;
 use crate::model::{FilterRule, RuleAction, RulePlace, RuleSet};
@@ -11,6 +11,9 @@ use crate::product::{FieldSets, meet, minus};
 
 /// The most chains that are being called at a time.
 const DEEPEST_CALL: usize = 16;
+
+/// The most calls of chains.
+const MOST_CALLS: usize = 1 << 16;
 
 /// The most rules of the list.
 const MOST_RULES: usize = 1 << 20;
@@ -57,15 +60,13 @@ pub fn flatten(
     policy: RuleAction,
     name: String,
 ) -> Result<RuleSet, Vec<RuleError>> {
-    let mut flattening = Flattening { chains, rules: Vec::new(), never: Vec::new(), calls: Vec::new() };
+    let mut flattening =
+        Flattening { chains, rules: Vec::new(), never: Vec::new(), calls: Vec::new(), called: 0 };
     flattening.chain(start, vec![FieldSets::ALL]).map_err(|error| vec![error])?;
     let Flattening { mut rules, never, .. } = flattening;
     // A rule that no packet reaches in any call of its chain is kept once, so that it is reported.
-    for rule in never {
-        if !rules.iter().any(|other| other.origin == rule.origin) {
-            rules.push(rule);
-        }
-    }
+    let mut known: HashSet<usize> = rules.iter().map(|rule| rule.origin).collect();
+    rules.extend(never.into_iter().filter(|rule| known.insert(rule.origin)));
     Ok(RuleSet { name, rules, default: policy, notes: Vec::new() })
 }
 
@@ -76,6 +77,8 @@ struct Flattening<'c> {
     never: Vec<FilterRule>,
     /// The names of the chains that are being called.
     calls: Vec<String>,
+    /// The number of calls so far.
+    called: usize,
 }
 
 impl Flattening<'_> {
@@ -113,6 +116,10 @@ impl Flattening<'_> {
                     }
                     if self.calls.len() >= DEEPEST_CALL {
                         return Err(error(format!("more than {DEEPEST_CALL} chains call each other")));
+                    }
+                    self.called += 1;
+                    if self.called > MOST_CALLS {
+                        return Err(error(format!("chains are called more than {MOST_CALLS} times")));
                     }
                     if !matched.is_empty() {
                         self.chain(target, matched.clone())?;
