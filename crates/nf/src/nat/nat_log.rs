@@ -23,13 +23,11 @@
 //! `NATLog([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `FILE`: the file; `-` is standard output.
+//! - `FILE`: the file; `-` is standard output. FILE, COLLECTOR or both must be given.
 //! - `COLLECTOR`: the collector of IPFIX messages, as `ADDRESS` or `ADDRESS:PORT`; the default port is 4739.
 //! - `DOMAIN`: the number of the observation domain in IPFIX messages.
 //! - `DESTINATIONS`: if true, events also have the flow's destination before and after translation. RFC 6888
 //!   (requirement 12) allows this only where it is required, to protect subscribers.
-//!
-//! At least one of FILE and COLLECTOR must be given.
 //!
 //! ## Handlers
 //! - `created`, `deleted`: the sessions that were logged as created and as deleted.

@@ -127,8 +127,8 @@ impl Log {
     /// If a write to the old file failed.
     pub(super) fn go_on_with(&mut self, mut old: Log) -> Result<(), String> {
         if old.settings == self.settings {
-            // This log's own file has no events yet. If it was empty when it was opened, the old log still has
-            // the line of names.
+            // The file that this log has opened has no events of this log yet. If it was empty then, the old
+            // log still has the line of names.
             self.text = None;
             *self = old;
             return Ok(());
