@@ -5,13 +5,15 @@
 //! output 0, one for each server; replies leave by output 1 as broadcasts (255.255.255.255), because a client
 //! without an address answers no ARP query. The destination address annotation is set. Packets that are no
 //! DHCP messages for the relay leave by output 2, or are dropped if there is no such output: fragments,
-//! datagrams to other ports, requests at input 1, replies at input 0, and replies for another relay.
+//! datagrams to other ports, requests to other addresses than 255.255.255.255 and ADDR (such as a client that
+//! renews its address), requests at input 1, replies at input 0, replies for another relay, and messages of
+//! BOOTP without the options of DHCP.
 //!
 //! A request that no other relay has passed gets ADDR as its gateway address, by which the server knows the
 //! network, and the servers answer to it. With CIRCUIT_ID or REMOTE_ID, such a request also gets the option
 //! with information of the agent (RFC 3046); the option is removed from replies. Messages are refused and
 //! dropped that pretend to come from a relay: requests with the gateway address ADDR, and requests with the
-//! option but without a gateway address. So are messages that have passed MAX_HOPS relays.
+//! option but without a gateway address. So are requests that have passed more than MAX_HOPS relays.
 //!
 //! Packets must be IPv4 with their header annotations, so put CheckIPHeader upstream. A UDP checksum is
 //! checked, unless it is zero (none). Relayed packets have computed checksums.
@@ -22,10 +24,10 @@
 //! ## Arguments
 //! - `ADDR`: the address of the relay on the clients' network.
 //! - `SERVER`: the addresses of the servers.
-//! - `CIRCUIT_ID`: a text of up to 255 bytes that tells servers from where requests come, such as the name of
-//!   the interface.
+//! - `CIRCUIT_ID`: a text that tells servers from where requests come, such as the name of the interface: of
+//!   up to 253 bytes, with REMOTE_ID up to 251 together.
 //! - `REMOTE_ID`: the same, for the client's end of the line.
-//! - `MAX_HOPS`: the number of relays that a request may have passed.
+//! - `MAX_HOPS`: the largest number of relays that a request may have passed.
 //!
 //! ## Handlers
 //! - `requests`: requests that were sent to servers.
@@ -64,7 +66,7 @@ pub static CLASS: Class = Class {
         ArgInfo::rest("SERVER", "address"),
         ArgInfo::keyword("CIRCUIT_ID", "string", ""),
         ArgInfo::keyword("REMOTE_ID", "string", ""),
-        ArgInfo::keyword("MAX_HOPS", "1-16", "16"),
+        ArgInfo::keyword("MAX_HOPS", "1-16", "4"),
     ],
     table: &HANDLERS,
     state: &[StatePart::kept("counts", &[])],
@@ -80,10 +82,13 @@ pub static CLASS: Class = Class {
         let Some(address) = address else { return missing(args, "ADDR") };
         let agent = agent(&ids);
         if agent.is_none() {
-            args.error("CIRCUIT_ID and REMOTE_ID: at most 251 bytes together");
+            args.error("CIRCUIT_ID and REMOTE_ID: at most 253 bytes, or 251 together");
         }
         if servers.is_empty() {
             args.error("at least one SERVER is needed");
+        }
+        if !is_unicast(address) {
+            args.error(format!("ADDR: {address} is not the address of a host"));
         }
         if !(1..=16).contains(&most_hops) {
             args.error("MAX_HOPS: expected a number from 1 to 16");
@@ -107,9 +112,14 @@ const TTL: u8 = 64;
 /// The length of a message, in bytes, below which some clients and servers refuse it (RFC 1542, section
 /// 2.1).
 const LEAST: usize = 300;
-/// The longest message in bytes that a client or server has to accept (RFC 2131, section 2), with the
-/// headers of IP and UDP. A longer one does not get the option of the agent.
+/// The longest packet that gets the option of the agent, in bytes: the MTU of Ethernet, so that the option
+/// causes no fragments (RFC 3046, section 2.1).
 const LONGEST: usize = 1500;
+
+/// True for an address that a host can have.
+fn is_unicast(address: Ipv4Addr) -> bool {
+    !address.is_unspecified() && !address.is_broadcast() && !address.is_multicast()
+}
 
 /// Reads the addresses of the servers. Reports wrong ones.
 fn servers(args: &mut element::Args<'_>) -> Vec<Ipv4Addr> {
@@ -119,7 +129,8 @@ fn servers(args: &mut element::Args<'_>) -> Vec<Ipv4Addr> {
     for (argument, text) in texts {
         let parsed = Ipv4Addr::parse(&text, &args.place());
         match parsed {
-            Ok(server) => servers.push(server),
+            Ok(server) if is_unicast(server) => servers.push(server),
+            Ok(other) => args.error_in(argument, format!("SERVER: {other} is not the address of a host")),
             Err(error) => args.error_in(argument, format!("SERVER: {error}")),
         }
     }
@@ -166,10 +177,13 @@ struct Place {
     length: usize,
 }
 
-/// Returns the place of the DHCP message in a packet: the payload of a whole UDP datagram to the port of
-/// servers, with a header that can be read. `None` for other packets.
-fn find(packet: &Packet) -> Option<Place> {
+/// Returns the place of the DHCP message in a packet to one of the addresses `to`: the payload of a whole UDP
+/// datagram to the port of servers, with a header that can be read. `None` for other packets.
+fn find(packet: &Packet, to: &[Ipv4Addr]) -> Option<Place> {
     let (ip, _) = ipv4_with_options(packet)?;
+    if !to.iter().any(|address| address.to_bits() == ip.destination.get()) {
+        return None;
+    }
     let is_part = ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET) != 0;
     if ip.protocol != ip_protocol::UDP || is_part || packet.is_large() {
         return None;
@@ -229,7 +243,7 @@ impl DhcpRelay {
     /// Relays the packet of a request: sends a copy to each server but the last, and returns the packet for
     /// the last. `None` if the packet has gone another way.
     fn request(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
-        let place = find(&packet);
+        let place = find(&packet, &[Ipv4Addr::BROADCAST, self.address]);
         let place =
             place.filter(|&place| message(&packet, place).is_some_and(|(head, _)| head.op == dhcp::REQUEST));
         let Some(mut place) = place else { return self.pass(cx, packet) };
@@ -249,7 +263,7 @@ impl DhcpRelay {
         if is_own || is_first && has_agent {
             return self.refuse(cx, packet, DropReason::Denied);
         }
-        if hops >= self.most_hops {
+        if hops > self.most_hops {
             return self.refuse(cx, packet, DropReason::TtlExpired);
         }
         // Bytes behind the datagram, such as those that pad a frame, are no part of it.
@@ -317,7 +331,7 @@ impl DhcpRelay {
     fn reply(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let own = self.address.to_bits();
         let is_own = |head: &Header| head.op == dhcp::REPLY && head.gateway.get() == own;
-        let place = find(&packet);
+        let place = find(&packet, &[self.address]);
         let place = place.filter(|&place| message(&packet, place).is_some_and(|(head, _)| is_own(head)));
         let Some(place) = place else { return self.pass(cx, packet) };
         if !has_valid_checksum(&packet, place) {

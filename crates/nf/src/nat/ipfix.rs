@@ -170,6 +170,7 @@ impl Message {
 #[derive(Debug)]
 pub(super) struct Exporter {
     socket: UdpSocket,
+    collector: SocketAddr,
     messages: Messages,
     /// The numbers of messages that were sent, and that could not be sent.
     pub(super) sent: u64,
@@ -177,19 +178,18 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Opens a socket to a collector.
+    /// Opens a socket for messages to a collector. There need not be a route to it yet.
     ///
     /// # Errors
-    /// An error of the system, for example because there is no route to the collector.
+    /// An error of the system.
     pub(super) fn new(collector: SocketAddr, messages: Messages) -> io::Result<Exporter> {
         let any: SocketAddr = match collector {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any)?;
-        socket.connect(collector)?;
         socket.set_nonblocking(true)?;
-        Ok(Exporter { socket, messages, sent: 0, unsent: 0 })
+        Ok(Exporter { socket, collector, messages, sent: 0, unsent: 0 })
     }
 
     /// Adds a record, and sends the message that is then complete.
@@ -206,12 +206,7 @@ impl Exporter {
 
     fn send(&mut self, message: Option<Vec<u8>>) {
         let Some(message) = message else { return };
-        let mut result = self.socket.send(&message);
-        // The first call reports that the collector's machine has refused an earlier message; it sends
-        // nothing.
-        if matches!(&result, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
-            result = self.socket.send(&message);
-        }
+        let result = self.socket.send_to(&message, self.collector);
         *(if result.is_ok() { &mut self.sent } else { &mut self.unsent }) += 1;
     }
 }

@@ -6,14 +6,16 @@
 //! is made or removed is an event: in a file as a line of comma-separated values, at a collector as an IPFIX
 //! record (RFC 7011, RFC 8158). A mapping that has expired is removed when the translator's next packets
 //! come, or a handler reads its mappings. Mappings that a reload keeps, or that a state file brings back, are
-//! no events; neither is the end of the run.
+//! no events. At the end of the run, and when a reload removes a translator, its mappings are deleted, unless
+//! they were saved in a state file.
 //!
 //! A line has the values time (seconds since 1970), event (`create` or `delete`), protocol (its number),
 //! source, source_port, nat_source and nat_source_port: addresses and ports of the flow's first packet before
 //! and after translation. With DESTINATIONS, destination, destination_port, nat_destination and
 //! nat_destination_port follow; otherwise these are empty. For ICMP, the identifier is the source port. The
 //! first line of the file has these names. A file that exists is continued. Lines are written within a
-//! second; with `--clock trace`, at the end of the run.
+//! second; with `--clock trace`, at the latest at the end of the run. While the disk is full, up to 16 MiB
+//! wait.
 //!
 //! IPFIX messages go over UDP, so they may be lost. They have at most 512 bytes, because the path MTU is not
 //! known. The template is sent with the first message and then each minute. natEvent is 4 for a session that
@@ -33,6 +35,7 @@
 //! - `created`, `deleted`: the sessions that were logged as created and as deleted.
 //! - `messages`: messages that were sent to the collector.
 //! - `unsent`: messages that could not be sent, for example because there was no route.
+//! - `unwritten`: events that were not written to FILE, because it could not be written for too long.
 //! - `reopen`: writes what waits, and opens FILE again, for example after a log file was renamed.
 //!
 //! ## Example
@@ -49,7 +52,6 @@
 //! IPRewriter, UDPRewriter, ICMPPingRewriter, FlowIPNAT
 
 use std::any::Any;
-use std::mem;
 use std::sync::Arc;
 
 use element::args::Raw;
@@ -113,14 +115,15 @@ impl Element for NatLog {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let mut log = self.log.lock();
-        if !log.is_open(&self.settings) {
+        self.log.with(|log| {
+            if log.is_open(&self.settings) {
+                return Ok(());
+            }
             if let Some(path) = self.settings.file.as_deref().filter(|&path| path != "-") {
                 ReportFile::is_handed_over(cx, "FILE", path)?;
             }
-            log.open(&self.settings)?;
-        }
-        drop(log);
+            log.open(&self.settings)
+        })?;
         if !cx.follows_captures() {
             cx.set_background_timer(0, cx.now() + INTERVAL);
         }
@@ -128,30 +131,31 @@ impl Element for NatLog {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
-        if let Err(fault) = self.log.lock().flush() {
+        if let Err(fault) = self.log.with(Log::flush) {
             cx.warn(format_args!("{fault}"));
         }
         cx.set_background_timer(token, cx.now() + INTERVAL);
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        self.log.lock().flush()
+        self.log.with(Log::flush)
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(mem::take(&mut *self.log.lock())))
+        Some(Box::new(Arc::clone(&self.log)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let old = state.downcast::<Log>().map_err(|_| "not the state of a NATLog")?;
-        self.log.lock().go_on_with(*old)
+        let old = state.downcast::<Arc<SessionLog>>().map_err(|_| "not the state of a NATLog")?;
+        self.log.continue_from(&old)
     }
 }
 
 const HANDLERS: &[Handler<NatLog>] = &[
-    Handler::<NatLog>::read("created", |e, _, _| Ok(e.log.lock().counts().created.to_string())),
-    Handler::<NatLog>::read("deleted", |e, _, _| Ok(e.log.lock().counts().deleted.to_string())),
-    Handler::<NatLog>::read("messages", |e, _, _| Ok(e.log.lock().messages().0.to_string())),
-    Handler::<NatLog>::read("unsent", |e, _, _| Ok(e.log.lock().messages().1.to_string())),
-    Handler::set("reopen", |e, _, _| e.log.lock().reopen()),
+    Handler::<NatLog>::read("created", |e, _, _| Ok(e.log.with(|log| log.counts().created.to_string()))),
+    Handler::<NatLog>::read("deleted", |e, _, _| Ok(e.log.with(|log| log.counts().deleted.to_string()))),
+    Handler::<NatLog>::read("messages", |e, _, _| Ok(e.log.with(|log| log.messages().0.to_string()))),
+    Handler::<NatLog>::read("unsent", |e, _, _| Ok(e.log.with(|log| log.messages().1.to_string()))),
+    Handler::<NatLog>::read("unwritten", |e, _, _| Ok(e.log.with(|log| log.unwritten().to_string()))),
+    Handler::set("reopen", |e, _, _| e.log.with(Log::reopen)),
 ];

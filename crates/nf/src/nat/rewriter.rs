@@ -5,13 +5,13 @@
 //! looked up again before a mapping is made for it, if an earlier packet of the window has made a mapping or
 //! caused keys to move.
 
+mod listing;
+
 use std::any::Any;
-use std::fmt::Write as _;
-use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
+use element::args::{AnnotationOffset, ArgType, ElementRef, Raw};
 use element::class::{ArgInfo, join};
 use element::lease::Leasing;
 use element::metrics;
@@ -38,8 +38,7 @@ use super::session_log::SessionLog;
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Board, CouldMake, Made, Owner, Store, Tally, WINDOW, Written, space};
-use super::tuple::Tuple;
+use super::store::{Board, CouldMake, Made, Owner, Store, Tally, WINDOW};
 
 pub(super) struct Rewriter {
     desk: Translation,
@@ -53,6 +52,8 @@ pub(super) struct Rewriter {
     ends_stale: bool,
     /// The NATLog in which mappings are recorded that are made and removed.
     log: Option<ElementId>,
+    /// True if the mappings go on in another graph, or have been saved for another run.
+    goes_on: bool,
     /// True if mappings are removed when they expire; false if expired mappings may stay until a new mapping
     /// needs their port or their room.
     reaps: bool,
@@ -312,6 +313,7 @@ pub(super) fn assemble(
         capacity,
         ends_stale,
         log,
+        goes_on: false,
         reaps,
         is_read: true,
         sorter: Sorter::new(outputs),
@@ -460,51 +462,6 @@ impl Window<'_> {
 }
 
 impl Rewriter {
-    /// Returns the text of a handler that lists mappings, the newest mapping first, with a line for each
-    /// direction of a mapping; a mapping whose flow is its own reply gets a single line. `which` selects the
-    /// mappings of one space, such as UDP; `None` selects all.
-    fn table(&self, cx: &Cx<'_>, which: Option<u32>) -> String {
-        let mut text = String::new();
-        for written in self.store(cx).written(self.home.owner, which).iter().rev() {
-            // A mapping that is its own reply has one key, so it gets one line, in the direction of
-            // replies.
-            let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
-            for &is_reply in directions {
-                self.line(&mut text, written, is_reply, cx.now());
-            }
-        }
-        text
-    }
-
-    fn line(&self, text: &mut String, written: &Written, is_reply: bool, now: Timestamp) {
-        let [there, back] = written.tuples;
-        let (from, other) = if is_reply { (back, there) } else { (there, back) };
-        let to = other.reversed();
-        let ip = Ipv4Addr::from_bits;
-        let _ = match self.desk.flavour {
-            Flavour::Address => write!(text, "{} => {}", ip(from.source), ip(to.source)),
-            Flavour::Pair => {
-                let pair = |t: Tuple| format!("({}, {})", ip(t.source), ip(t.destination));
-                write!(text, "{} => {}", pair(from), pair(to))
-            }
-            Flavour::Ping { .. } => {
-                let triple =
-                    |t: Tuple| format!("({}, {}, {})", ip(t.source), ip(t.destination), t.source_port);
-                write!(text, "{} => {}", triple(from), triple(to))
-            }
-            _ => write!(text, "{from} => {to}"),
-        };
-        if let Some(moved) = written.shifts.as_ref().map(|shifts| shifts.of(is_reply).last() as i32)
-            && moved != 0
-        {
-            let _ = write!(text, " seq {moved:+}");
-        }
-        let [forward, reply] = written.outputs;
-        let outputs = if is_reply { format!("{forward} *{reply}") } else { format!("*{forward} {reply}") };
-        let left = (written.expiry - now.0 + 500_000_000).div_euclid(1_000_000_000);
-        let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
-    }
-
     /// Returns, as a text, the sum over all inputs of this translator of the number that `of` takes from an
     /// input's counts.
     fn total(&self, cx: &Cx<'_>, of: fn(&Tally) -> u64) -> Result<String, String> {
@@ -542,35 +499,6 @@ impl Rewriter {
             0 => format!("{}\n", spec.show()),
             n => format!("{} [{n}]\n", spec.show()),
         }
-    }
-
-    /// Returns the new addresses and ports of the flow `SADDR SPORT DADDR DPORT` in `text`, or an empty
-    /// text if it has no mapping. The error says which word is missing or wrong.
-    fn look_up(&self, cx: &Cx<'_>, text: &str) -> Result<String, String> {
-        let words = words(text);
-        let names = ["SADDR", "SPORT", "DADDR", "DPORT"];
-        if words.len() > names.len() {
-            return Err("too many arguments".into());
-        }
-        let word = |n: usize| words.get(n).ok_or_else(|| format!("{}: required argument missing", names[n]));
-        let place = cx.place();
-        let address = |n: usize| Ipv4Addr::parse(word(n)?, &place).map_err(|e| format!("{}: {e}", names[n]));
-        let port = |n: usize| {
-            let port = IpPort::<{ wire::ip_protocol::TCP }>::parse(word(n)?, &place);
-            port.map(|IpPort(port)| port).map_err(|e| format!("{}: {e}", names[n]))
-        };
-        let tuple = Tuple {
-            source: address(0)?.to_bits(),
-            source_port: port(1)?,
-            destination: address(2)?.to_bits(),
-            destination_port: port(3)?,
-        };
-        let found = self.store(cx).find(tuple, space(self.home.owner, ONLY));
-        Ok(found.map_or(String::new(), |change| {
-            let ip = Ipv4Addr::from_bits;
-            let Tuple { source, source_port, destination, destination_port } = change.to;
-            format!("{} {source_port} {} {destination_port}", ip(source), ip(destination))
-        }))
     }
 
     /// Returns the store of the translator whose capacity this translator shares, directly or through a
@@ -654,6 +582,7 @@ impl Element for Rewriter {
             store.start_ids(cx.next_series());
             store.set_capacity(part(self.capacity, cx));
             store.set_log(self.home.owner, self.owner.log.clone());
+            store.set_time(cx.now());
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
@@ -664,7 +593,17 @@ impl Element for Rewriter {
         translate(cx, home, (desk, *is_read), (sorter, elsewhere), (port, batch))
     }
 
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if !self.goes_on {
+            let mut store = locked(&self.home.store);
+            store.set_time(cx.now());
+            store.record_all_ends(self.home.owner);
+        }
+        Ok(())
+    }
+
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.goes_on = true;
         let turn = self.turns.as_ref().and_then(|mapper| mapper.turn());
         Some(Box::new(Kept { home: self.home.clone(), turn }))
     }
@@ -675,6 +614,7 @@ impl Element for Rewriter {
             mapper.set_turn(&turn);
         }
         let Home { store, owner } = &self.home;
+        locked(store).set_time(cx.now());
         let is_adopted = !Arc::ptr_eq(store, &old.store) && locked(store).adopt(&mut locked(&old.store));
         if !is_adopted {
             let (mappings, failures) = locked(&old.store).take(old.owner);
@@ -683,6 +623,8 @@ impl Element for Rewriter {
                 let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
                 if exist && usize::from(written.input) < self.desk.specs.len() {
                     store.put(*owner, written, self.desk.sharing.is_independent);
+                } else {
+                    store.record_end(*owner, written);
                 }
             }
             store.shrink_to_capacity(cx.now());
@@ -697,6 +639,7 @@ impl Element for Rewriter {
     }
 
     fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.goes_on = true;
         locked(&self.home.store).save(self.home.owner, from, out)
     }
 

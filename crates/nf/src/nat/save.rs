@@ -31,6 +31,7 @@ pub(super) fn load(
     state: &SavedState<'_>,
 ) -> Result<Loaded, Damaged> {
     let mut store = locked(&home.store);
+    store.set_time(cx.now());
     let size = store.size();
     let mut loaded = Loaded::default();
     state.each(
@@ -45,7 +46,7 @@ pub(super) fn load(
             let exist = written.outputs.iter().all(|&output| usize::from(output) < desk.outputs);
             if !exist || usize::from(written.input) >= desk.specs.len() {
                 loaded.refused += 1;
-                return;
+                return store.record_end(home.owner, &written);
             }
             let before = loaded.taken;
             let how = (home.owner, desk.sharing.is_independent);

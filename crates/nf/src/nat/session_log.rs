@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::mem;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::Timestamp;
 
@@ -21,6 +22,13 @@ pub(super) struct Settings {
     pub(super) has_destinations: bool,
 }
 
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.created += more.created;
+        self.deleted += more.deleted;
+    }
+}
+
 /// The numbers of events in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -28,11 +36,12 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
 }
 
-/// A log of sessions, to which the translators of all workers write.
+/// A log of sessions, to which the translators of all workers write. When a reload replaces the graph, the log
+/// of the new graph gets the contents of the old one, and both graphs write to them while workers change over.
 ///
-/// Its lock is taken for each session that begins or ends, not for each packet.
+/// Its locks are taken for each session that begins or ends, not for each packet.
 #[derive(Default)]
-pub(super) struct SessionLog(Mutex<Log>);
+pub(super) struct SessionLog(Mutex<Arc<Mutex<Log>>>);
 
 /// The contents of a log.
 #[derive(Default)]
@@ -41,11 +50,58 @@ pub(super) struct Log {
     text: Option<TextFile>,
     exporter: Option<Exporter>,
     counts: Counts,
+    /// True if the counts include those of a log with other settings that this log has replaced.
+    has_counts_of_old: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SessionLog {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Log> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Calls `work` with the contents of the log.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Log) -> T) -> T {
+        let contents = Arc::clone(&lock(&self.0));
+        work(&mut lock(&contents))
+    }
+
+    /// Continues the log of a replaced graph. With the same settings, both logs have the contents of the old
+    /// one from now on, with the events that this log has had. With other settings, this log takes over the
+    /// counts.
+    ///
+    /// # Errors
+    /// If a write to the old file failed.
+    pub(super) fn continue_from(&self, old: &SessionLog) -> Result<(), String> {
+        let old = Arc::clone(&lock(&old.0));
+        let mut own = lock(&self.0);
+        if Arc::ptr_eq(&old, &own) {
+            // The copy of another worker has done it.
+            return Ok(());
+        }
+        let is_same = {
+            let (mut before, mut now) = (lock(&old), lock(&own));
+            let is_same = before.settings == now.settings;
+            match is_same {
+                true => before.take_over(&mut now),
+                false => {
+                    if !mem::replace(&mut now.has_counts_of_old, true) {
+                        now.counts.add(before.counts);
+                    }
+                    if let (Some(old), Some(new)) = (&before.text, &mut now.text)
+                        && old.path == new.path
+                    {
+                        // The old log writes the line of names, or has written it.
+                        new.without_names();
+                    }
+                    before.flush()?;
+                }
+            }
+            is_same
+        };
+        if is_same {
+            *own = old;
+        }
+        Ok(())
     }
 }
 
@@ -104,9 +160,14 @@ impl Log {
     /// If the file cannot be opened, a text with the file and the reason; the log then continues in the
     /// renamed file.
     pub(super) fn reopen(&mut self) -> Result<(), String> {
-        let Some(path) = self.settings.file.clone() else { return Ok(()) };
-        self.flush()?;
-        self.text = Some(TextFile::open(&path)?);
+        let Some(old) = &mut self.text else { return Ok(()) };
+        old.flush();
+        if old.path != STANDARD_OUTPUT {
+            let mut new = TextFile::open(&old.path)?;
+            // What the old file had no room for is written to the new one.
+            new.take_lines(old);
+            self.text = Some(new);
+        }
         Ok(())
     }
 
@@ -120,22 +181,24 @@ impl Log {
         self.exporter.as_ref().map_or((0, 0), |exporter| (exporter.sent, exporter.unsent))
     }
 
-    /// Continues the log of a replaced graph: its counts, and, if the settings are the same, what waits, its
-    /// file and its collector. With other settings, what waits there is written first.
-    ///
-    /// # Errors
-    /// If a write to the old file failed.
-    pub(super) fn go_on_with(&mut self, mut old: Log) -> Result<(), String> {
-        if old.settings == self.settings {
-            // The file that this log has opened has no events of this log yet. If it was empty then, the old
-            // log still has the line of names.
-            self.text = None;
-            *self = old;
-            return Ok(());
+    /// Returns the number of events that were not written to the file, because it could not be written for
+    /// too long.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.text.as_ref().map_or(0, |text| text.unwritten)
+    }
+
+    /// Takes over the events of a log with the same settings.
+    fn take_over(&mut self, other: &mut Log) {
+        self.counts.add(other.counts);
+        if let (Some(text), Some(other)) = (&mut self.text, &mut other.text) {
+            text.take_lines(other);
         }
-        self.counts.created += old.counts.created;
-        self.counts.deleted += old.counts.deleted;
-        old.flush()
+        if let (Some(exporter), Some(other)) = (&mut self.exporter, &mut other.exporter) {
+            // The records that wait there are sent from there: another socket has its own sequence.
+            other.flush();
+            exporter.sent += other.sent;
+            exporter.unsent += other.unsent;
+        }
     }
 }
 
@@ -149,12 +212,23 @@ impl Drop for Log {
 
 /// The number of bytes that are gathered before they are written to the file.
 const GATHERED: usize = 1 << 16;
+/// The largest number of bytes that wait for a file that cannot be written. Further events are not written.
+const MOST_WAITING: usize = 1 << 24;
+
+/// The path that stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
 
 /// A file with one line per event, in comma-separated values (RFC 4180), with a line of names at its start.
 struct TextFile {
     path: String,
     file: Box<dyn Write + Send>,
+    /// The bytes that wait to be written: whole lines, except that the first one may have been written in
+    /// part.
     lines: Vec<u8>,
+    /// The number of waiting bytes from which they are written.
+    enough: usize,
+    /// The number of events that were lost because too many bytes waited.
+    unwritten: u64,
     fault: Option<String>,
 }
 
@@ -164,24 +238,44 @@ const NAMES: &str = "time,event,protocol,source,source_port,nat_source,nat_sourc
 
 impl TextFile {
     fn open(path: &str) -> Result<TextFile, String> {
-        let mut lines = Vec::with_capacity(GATHERED);
-        let file: Box<dyn Write + Send> = if path == "-" {
-            lines.extend(NAMES.as_bytes());
-            Box::new(io::stdout())
+        let (file, is_empty): (Box<dyn Write + Send>, bool) = if path == STANDARD_OUTPUT {
+            (Box::new(io::stdout()), true)
         } else {
             let opened = File::options().create(true).append(true).open(path);
-            let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
-            let (metadata, file) = opened.map_err(|error| format!("{path}: {}", reason(&error)))?;
-            if metadata.len() == 0 {
-                lines.extend(NAMES.as_bytes());
-            }
-            Box::new(file)
+            let opened = opened.and_then(|file| Ok((file.metadata()?.len() == 0, file)));
+            let (is_empty, file) = opened.map_err(|error| format!("{path}: {}", reason(&error)))?;
+            (Box::new(file), is_empty)
         };
-        Ok(TextFile { path: path.into(), file, lines, fault: None })
+        let mut lines = Vec::with_capacity(2 * GATHERED);
+        if is_empty {
+            lines.extend_from_slice(NAMES.as_bytes());
+        }
+        Ok(TextFile { path: path.into(), file, lines, enough: GATHERED, unwritten: 0, fault: None })
+    }
+
+    /// Removes the line of names from the bytes that wait.
+    fn without_names(&mut self) {
+        if self.lines.starts_with(NAMES.as_bytes()) {
+            self.lines.drain(..NAMES.len());
+        }
+    }
+
+    /// Takes the lines that wait for another file, without its line of names.
+    fn take_lines(&mut self, other: &mut TextFile) {
+        other.without_names();
+        self.lines.append(&mut other.lines);
+        self.unwritten += mem::take(&mut other.unwritten);
+        if let Some(fault) = other.fault.take() {
+            self.fault.get_or_insert(fault);
+        }
     }
 
     fn write(&mut self, event: &SessionEvent, has_destinations: bool) {
         let &SessionEvent { time, is_new, protocol, from, to } = event;
+        if self.lines.len() > MOST_WAITING {
+            self.unwritten += 1;
+            return;
+        }
         let lines = &mut self.lines;
         put_time(lines, time);
         lines.extend_from_slice(if is_new { b",create," } else { b",delete," });
@@ -197,16 +291,27 @@ impl TextFile {
             lines.extend_from_slice(b",,,,");
         }
         lines.push(b'\n');
-        if lines.len() >= GATHERED {
+        if lines.len() >= self.enough {
             self.flush();
         }
     }
 
-    /// Writes the lines that wait. They are whole lines, so that several programs can append to one file.
+    /// Writes the bytes that wait. What cannot be written, for example because the disk is full, goes on
+    /// waiting.
     fn flush(&mut self) {
-        let written = self.file.write_all(&self.lines).and_then(|()| self.file.flush());
-        self.lines.clear();
-        if let Err(error) = written {
+        let mut written = 0;
+        let fault = loop {
+            match self.file.write(&self.lines[written..]) {
+                _ if written == self.lines.len() => break self.file.flush().err(),
+                Ok(0) => break Some(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Some(error),
+            }
+        };
+        self.lines.drain(..written);
+        self.enough = self.lines.len() + GATHERED;
+        if let Some(error) = fault {
             self.fault.get_or_insert_with(|| reason(&error));
         }
     }

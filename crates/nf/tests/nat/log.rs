@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use netflow_parser::{NetflowPacket, NetflowParser};
+use testkit::worker;
 
 use super::*;
 
@@ -47,17 +48,43 @@ fn sessions_are_logged_with_their_times() {
     let text = read_to_string(&file).unwrap();
     let expected = "1001.000000,create,17,10.0.0.1,5000,192.0.2.1,5000,,,,\n\
                     1060.000000,delete,17,10.0.0.1,5000,192.0.2.1,5000,,,,\n\
-                    1060.000000,create,17,10.0.0.2,6000,192.0.2.1,6000,,,,\n";
+                    1060.000000,create,17,10.0.0.2,6000,192.0.2.1,6000,,,,\n\
+                    1060.000000,delete,17,10.0.0.2,6000,192.0.2.1,6000,,,,\n";
     assert_eq!(text, format!("{names}{expected}"));
     // Another run continues the file, without a second line of names.
     let outcome = run_logged(&file, ", DESTINATIONS true", "", &packets[..1]);
     assert_eq!(counts(&outcome), ["1", "0", "1"]);
-    let more = "1001.000000,create,17,10.0.0.1,5000,192.0.2.1,5000,2.0.0.2,53,2.0.0.2,53\n";
+    let session = "17,10.0.0.1,5000,192.0.2.1,5000,2.0.0.2,53,2.0.0.2,53\n";
+    let more = format!("1001.000000,create,{session}1001.000000,delete,{session}");
     assert_eq!(read_to_string(&file).unwrap(), format!("{names}{expected}{more}"));
 }
 
-/// Mappings end in many ways: they expire, are evicted, make way for others, or are removed by a handler.
-/// After each of them, the log tells which mappings exist.
+/// Returns the sessions in a log that have begun and not ended, and the numbers of those that have begun and
+/// ended. No session begins twice or ends without a beginning, and times do not go back.
+fn open_sessions(file: &Path) -> (HashSet<String>, u64, u64) {
+    let (mut open, mut created, mut deleted, mut before) = (HashSet::new(), 0, 0, 1.0);
+    for line in read_to_string(file).unwrap().lines().skip(1) {
+        let (time, event) = line.split_once(',').unwrap();
+        let time: f64 = time.parse().unwrap();
+        assert!(time >= before, "{line}");
+        before = time;
+        match event.split_once(',').unwrap() {
+            ("create", session) => {
+                assert!(open.insert(session.to_string()), "{line}");
+                created += 1;
+            }
+            ("delete", session) => {
+                assert!(open.remove(session), "{line}");
+                deleted += 1;
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    (open, created, deleted)
+}
+
+/// Mappings end in many ways: they expire, are evicted, make way for others, or end with the run. The log
+/// has all of them.
 #[test]
 fn the_log_tells_at_each_time_which_mappings_exist() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,25 +106,82 @@ fn the_log_tells_at_each_time_which_mappings_exist() {
             })
             .collect();
         let outcome = run_logged(&file, ", DESTINATIONS true", nat, &packets);
-        let mut open = HashSet::new();
-        let text = read_to_string(&file).unwrap();
-        let (mut created, mut deleted) = (0, 0);
-        for line in text.lines().skip(1) {
-            let (_, event) = line.split_once(',').unwrap();
-            match event.split_once(',').unwrap() {
-                ("create", session) => {
-                    assert!(open.insert(session), "{name}: {line}");
-                    created += 1;
-                }
-                (_, session) => {
-                    assert!(open.remove(session), "{name}: {line}");
-                    deleted += 1;
-                }
-            }
-        }
-        assert!(created > 100 && deleted > 10, "{name}: {created} {deleted}");
-        assert_eq!(counts(&outcome), [created, deleted, open.len()].map(|n| n.to_string()), "{name}");
+        // The handlers were read before the run ended, and with it the remaining sessions.
+        let (open, created, deleted) = open_sessions(&file);
+        assert!(open.is_empty() && created == deleted && created > 100, "{name}: {created} {open:?}");
+        let [logged, ended, left] = counts(&outcome).map(|count| count.parse::<u64>().unwrap());
+        assert!(
+            logged == created && ended > 10 && ended + left == created,
+            "{name}: {logged} {ended} {left}"
+        );
     }
+}
+
+const LOGGED: &str = "log :: NATLog(FILE, DESTINATIONS true); in -> rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, LOG log) -> Discard;";
+
+/// Opens 400 sessions in the graph `first`, and then replaces it by the graph `second`. Returns the sessions
+/// that have begun and not ended in the file of `second`, and the values of handlers.
+fn across(first: &str, second: &str, handlers: &[&str]) -> (usize, Vec<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nat.csv");
+    let with_file = |graph: &str| graph.replace("FILE", &format!("FILE {}", file.display()));
+    let source =
+        "FastUDPFlows(RATE 0, LIMIT 400, LENGTH 60, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+        DSTIP 198.51.100.1, FLOWS 400, FLOWSIZE 1) -> Strip(14) -> CheckIPHeader -> in :: Null;";
+    let first = format!("{source} {} Script(wait 60s, stop);", with_file(first));
+    let second = format!("Idle -> in :: Null; {} Script(wait 0.1s, stop);", with_file(second));
+    let mut worker = worker(&first, TestRun::real()).unwrap_or_else(|error| panic!("{error}"));
+    while worker.read(worker.plan().graph.find("log"), "created", "").unwrap() != "400" {
+        worker.step(100);
+    }
+    worker.write(None, "hotconfig", &second).unwrap();
+    // The new graph is built by another thread. Its script stops the run.
+    worker.run();
+    let mut read = |name: &str| {
+        let (element, handler) = name.split_once('.').unwrap();
+        let id = worker.plan().graph.find(element);
+        worker.read(id, handler, "").unwrap().trim().parse().unwrap()
+    };
+    let values = handlers.iter().map(|name| read(name)).collect();
+    worker.write(worker.plan().graph.find("log"), "reopen", "").unwrap();
+    let open = open_sessions(&file).0.len();
+    let _ = worker.finish();
+    // All sessions have ended with the run.
+    assert_eq!(open_sessions(&file).0.len(), 0);
+    (open, values)
+}
+
+#[test]
+fn a_reload_keeps_the_log_and_loses_no_event() {
+    let handlers = ["rw.table_size", "log.created", "log.deleted"];
+    assert_eq!(across(LOGGED, LOGGED, &handlers), (400, vec![400, 400, 0]));
+    // The translator is declared before its log, and continues before it. It has one output more, so its
+    // mappings are moved one by one, and a smaller capacity, which ends some.
+    let before = "in -> rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, LOG log, MAPPING_CAPACITY 300)
+            -> Discard; log :: NATLog(FILE, DESTINATIONS true);";
+    let two = LOGGED.to_owned() + "Idle -> [1] rw;";
+    let two = two.replace("0 0, LOG", "0 0, drop, LOG");
+    for (first, second) in [(LOGGED, before), (&two, before), (before, LOGGED)] {
+        let (open, values) = across(first, second, &handlers);
+        assert_eq!((open as u64, values[1] - values[2]), (values[0], values[0]), "{first} {second}");
+        assert_eq!(values[1], 400, "{first} {second}");
+    }
+    // A log with other settings continues with the counts.
+    let other = LOGGED.replace("true)", "true, DOMAIN 7)");
+    assert_eq!(across(LOGGED, &other, &handlers).1, [400, 400, 0]);
+}
+
+#[test]
+fn mappings_that_a_reload_does_not_keep_have_ended() {
+    // The input of the mappings is gone, or the translator.
+    let two =
+        "log :: NATLog(FILE, DESTINATIONS true); in -> [1] rw :: IPRewriter(drop, pattern 192.0.2.1 1024-65535 - - 0 0, LOG log)
+            -> Discard; Idle -> rw;";
+    let (open, values) = across(two, LOGGED, &["rw.table_size", "log.deleted"]);
+    assert_eq!((open, values), (0, vec![0, 400]));
+    let (open, values) =
+        across(LOGGED, "log :: NATLog(FILE, DESTINATIONS true); in -> Discard;", &["log.deleted"]);
+    assert_eq!((open, values), (0, vec![400]));
 }
 
 #[test]
@@ -117,7 +201,7 @@ fn workers_share_a_log() {
     assert_eq!([value(&outcome, 0), value(&outcome, 1)], ["400", "400"]);
     let text = read_to_string(&file).unwrap();
     let sessions: HashSet<&str> = text.lines().skip(1).collect();
-    assert_eq!((sessions.len(), text.lines().count()), (400, 401));
+    assert_eq!((sessions.len(), text.lines().count()), (800, 801));
 }
 
 #[test]
@@ -159,7 +243,7 @@ fn a_collector_gets_every_session() {
                 .sum::<usize>() as u32;
         }
     }
-    assert_eq!(records, 201);
+    assert_eq!(records, 202);
 }
 
 #[test]

@@ -91,11 +91,12 @@ fn a_request_goes_to_each_server() {
 #[test]
 fn a_request_of_another_relay_keeps_its_gateway() {
     let options = [53, 1, 1, AGENT, 2, 1, 0, END];
-    let request = message(REQUEST, [10, 9, 0, 1], 3, &options);
-    let (seen, counts) = relay([vec![from_client(&request)], vec![]]);
+    let request = message(REQUEST, [10, 9, 0, 1], 4, &options);
+    let to_relay = datagram(([10, 9, 0, 1], 67), (RELAY, 67), &request);
+    let (seen, counts) = relay([vec![to_relay], vec![]]);
     assert_eq!(counts, ["1", "0", "0"].map(String::from));
     let (_, _, payload) = read(&seen[0].bytes);
-    assert_eq!(payload, message(REQUEST, [10, 9, 0, 1], 4, &options));
+    assert_eq!(payload, message(REQUEST, [10, 9, 0, 1], 5, &options));
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn messages_that_pretend_are_refused() {
     let refused = vec![
         from_client(&message(REQUEST, RELAY, 1, &plain)),
         from_client(&message(REQUEST, [0; 4], 0, &[AGENT, 1, 0, END])),
-        from_client(&message(REQUEST, [0; 4], 4, &plain)),
+        from_client(&message(REQUEST, [0; 4], 5, &plain)),
         from_client(&message(REQUEST, [0; 4], 0, &[53, 9, 1])),
         damaged,
     ];
@@ -138,6 +139,9 @@ fn other_packets_go_aside() {
         from_server(&message(REPLY, RELAY, 0, &[END])),
         datagram(([0; 4], 68), ([255; 4], 69), &request),
         from_client(&request[..200]),
+        // A client renews its address, and another relay's request passes.
+        datagram(([10, 0, 0, 9], 68), ([203, 0, 113, 9], 67), &request),
+        datagram(([10, 0, 0, 9], 67), ([203, 0, 113, 9], 67), &message(REQUEST, [10, 0, 0, 9], 1, &[END])),
         part,
         vec![0x45; 10],
     ];
@@ -170,6 +174,34 @@ fn a_long_message_keeps_its_length() {
     let request = message(REQUEST, [0; 4], 0, &options);
     let (seen, _) = relay([vec![from_client(&request)], vec![]]);
     assert_eq!(read(&seen[0].bytes).2, message(REQUEST, RELAY, 1, &options));
+}
+
+#[test]
+fn without_a_third_output_other_packets_are_dropped() {
+    let time = Timestamp::from_secs(1);
+    let bytes = datagram(([0; 4], 68), ([255; 4], 69), b"other");
+    let number = offer(vec![vec![TestPacket { bytes, time, annotations: [0; 48], headers: [None; 3] }]]);
+    let text = format!(
+        "TestSource({number}, 0) -> MarkIPHeader -> [0] r :: DHCPRelay(10.0.0.1, 10.1.0.1) -> Discard;
+        Idle -> [1] r; r[1] -> Discard"
+    );
+    let outcome = TestRun::default().text(&text, &["r.refused"]).unwrap();
+    assert!(outcome.report.balances() && outcome.values[0].as_deref() == Ok("0"));
+    assert_eq!(outcome.report.totals.drops.get("no match"), Some(&1));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let error = |config: &str| {
+        let text = format!("Idle -> [0] r :: DHCPRelay({config}) -> Discard; Idle -> [1] r; r[1] -> Discard");
+        TestRun::default().text(&text, &[]).err().unwrap_or_default()
+    };
+    assert!(error("0.0.0.0, 10.1.0.1").contains("ADDR: 0.0.0.0 is not the address of a host"));
+    assert!(error("10.0.0.1, 224.0.0.1").contains("SERVER: 224.0.0.1 is not the address of a host"));
+    assert!(error("10.0.0.1").contains("at least one SERVER"));
+    assert!(error("10.0.0.1, 10.1.0.1, MAX_HOPS 17").contains("MAX_HOPS"));
+    assert!(error(&format!("10.0.0.1, 10.1.0.1, CIRCUIT_ID {}", "x".repeat(254))).contains("253 bytes"));
+    assert_eq!(error(&format!("10.0.0.1, 10.1.0.1, CIRCUIT_ID {}", "x".repeat(253))), "");
 }
 
 proptest! {

@@ -112,7 +112,9 @@ impl Store {
             policy: written.policy,
             protocol: written.protocol,
         };
-        let Ok((_, change)) = self.insert(&fresh, Timestamp(written.last)) else { return };
+        let Ok((_, change)) = self.insert(&fresh, Timestamp(written.last)) else {
+            return self.record_end(owner, written);
+        };
         self.set_annotation(change.session, written.annotation);
         let keys = self.sessions[change.session as usize].keys;
         for (id, state) in keys.into_iter().zip(written.states) {

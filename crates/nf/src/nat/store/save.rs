@@ -83,7 +83,7 @@ impl Store {
         let lasts = policy.timeout(written.kind, written.states).max(policy.guarantee);
         if self.reaps && written.last.saturating_add(lasts) <= now.0 {
             loaded.ended += 1;
-            return;
+            return self.record_end(owner, written);
         }
         let known = self.find(written.tuples[1], space(owner, written.which));
         if let Some(known) = known.filter(|known| known.to.reversed() == written.tuples[0]) {
