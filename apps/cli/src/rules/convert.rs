@@ -63,6 +63,8 @@ pub(super) fn run(args: &Args) -> Status {
     }
     if args.merge {
         let before = set.rules.len();
+        // The written rules are one list, in which each use of a rule in a chain is a rule of its own.
+        set.rules.iter_mut().enumerate().for_each(|(index, rule)| rule.origin = index);
         let space = args.limits.space();
         let shorter = lint(&set, &space).and_then(|findings| merge(&set, &findings, &space));
         let shorter = shorter.map_err(|error| args.limits.exhausted(error))?;

@@ -32,7 +32,7 @@ const MOST_TRIED: usize = 256;
 const MOST_TAKERS: usize = 64;
 
 /// The kind of a finding about a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleFindingKind {
     /// No packet matches the rule.
     Never,
@@ -103,18 +103,22 @@ impl RuleFinding {
 /// If time or memory is not enough.
 pub fn lint(set: &RuleSet, space: &PacketSpace) -> Result<Vec<RuleFinding>, DiagramsExhausted> {
     let mut linter = Linter::new(set, space);
-    let mut findings = Vec::new();
-    for rule in 0..set.rules.len() {
-        findings.extend(linter.hidden(rule)?);
-    }
-    // From the last rule to the first: then all earlier rules are still there when a rule is judged.
-    for rule in (0..set.rules.len()).rev() {
-        findings.extend(linter.needless(rule)?);
-    }
+    // A written rule can only be removed with all its uses. So if one of them is needed, all of them are there
+    // when the other rules are judged.
+    let mut kept = HashSet::new();
+    let mut findings = loop {
+        let findings = linter.removable(&kept)?;
+        let mixed = linter.partly_needed();
+        if mixed.is_empty() {
+            break findings;
+        }
+        kept.extend(mixed);
+    };
     // Without actions of their own, rules do not conflict: the order alone decides.
     let has_actions = set.rules.iter().any(|rule| !matches!(rule.action, RuleAction::Other(_)));
     if has_actions {
         for rule in 0..set.rules.len() {
+            space.check()?;
             findings.extend(linter.conflicts(rule)?);
         }
     }
@@ -125,7 +129,8 @@ pub fn lint(set: &RuleSet, space: &PacketSpace) -> Result<Vec<RuleFinding>, Diag
         finding.kind > RuleFindingKind::Redundant || !needed.contains(&set.rules[finding.rule].origin)
     });
     findings.sort_by_key(|finding| (finding.rule, finding.kind));
-    findings.dedup_by_key(|finding| (set.rules[finding.rule].origin, finding.kind));
+    let mut known = HashSet::new();
+    findings.retain(|finding| known.insert((set.rules[finding.rule].origin, finding.kind)));
     Ok(findings)
 }
 
@@ -152,6 +157,45 @@ impl<'a> Linter<'a> {
             unions: OnceCell::new(),
             random: fastrand::Rng::with_seed(1),
         }
+    }
+
+    /// Finds the rules that decide about no packet and the needless ones. Rules with the origins in `kept` are
+    /// taken to be needed.
+    fn removable(&mut self, kept: &HashSet<usize>) -> Result<Vec<RuleFinding>, DiagramsExhausted> {
+        self.is_needed.fill(true);
+        let mut findings = Vec::new();
+        let count = self.rules.len();
+        // From the last rule to the first in the second round: then all earlier rules are still there when a
+        // rule is judged.
+        for (rule, is_second) in
+            (0..count).map(|rule| (rule, false)).chain((0..count).rev().map(|r| (r, true)))
+        {
+            self.space.check()?;
+            if kept.contains(&self.rules[rule].origin) {
+                continue;
+            }
+            findings.extend(if is_second { self.needless(rule)? } else { self.hidden(rule)? });
+        }
+        Ok(findings)
+    }
+
+    /// Returns the origins of which some uses are needed, and others, which match packets, are not.
+    fn partly_needed(&self) -> HashSet<usize> {
+        let uses = || self.rules.iter().zip(&self.is_needed).filter(|(rule, _)| !rule.products.is_empty());
+        let of = |wanted: bool| -> HashSet<usize> {
+            uses().filter(|(_, needed)| **needed == wanted).map(|(rule, _)| rule.origin).collect()
+        };
+        of(true).intersection(&of(false)).copied().collect()
+    }
+
+    /// Makes a finding. Of the uses of one written rule, it names the first.
+    fn finding(&self, kind: RuleFindingKind, rule: usize, mut others: Vec<usize>) -> RuleFinding {
+        others.sort_unstable();
+        let origin = |rule: usize| self.rules[rule].origin;
+        let mut known = HashSet::from([origin(rule)]);
+        let distinct: Vec<usize> =
+            others.iter().copied().filter(|&other| known.insert(origin(other))).collect();
+        RuleFinding::new(kind, rule, if distinct.is_empty() { others } else { distinct })
     }
 
     /// Returns the needed rules in a range that overlap with a rule.
@@ -193,7 +237,7 @@ impl<'a> Linter<'a> {
         let rules = self.rules;
         if rules[rule].products.is_empty() {
             self.is_needed[rule] = false;
-            return Ok(Some(RuleFinding::new(RuleFindingKind::Never, rule, Vec::new())));
+            return Ok(Some(self.finding(RuleFindingKind::Never, rule, Vec::new())));
         }
         let earlier = self.overlapping(rule, 0..rule);
         if earlier.is_empty() || self.is_shown(rule, |packet| !earlier.iter().any(|&e| rules[e].has(packet)))
@@ -219,7 +263,7 @@ impl<'a> Linter<'a> {
         let elsewhere = takers.iter().copied().find(is_other);
         self.is_needed[rule] = false;
         let kind = if elsewhere.is_some() { RuleFindingKind::Shadowed } else { RuleFindingKind::Redundant };
-        Ok(Some(RuleFinding { elsewhere, ..RuleFinding::new(kind, rule, takers) }))
+        Ok(Some(RuleFinding { elsewhere, ..self.finding(kind, rule, takers) }))
     }
 
     /// Returns the finding that later rules and the default do the same as a rule, if this is so. A rule for
@@ -251,7 +295,7 @@ impl<'a> Linter<'a> {
         }
         if others.is_empty() && default == action {
             self.is_needed[rule] = false;
-            let finding = RuleFinding::new(RuleFindingKind::Redundant, rule, later);
+            let finding = self.finding(RuleFindingKind::Redundant, rule, later);
             let has_default = !finding
                 .others
                 .iter()
@@ -289,7 +333,7 @@ impl<'a> Linter<'a> {
             return Ok(None);
         }
         self.is_needed[rule] = false;
-        Ok(Some(RuleFinding { has_default, ..RuleFinding::new(RuleFindingKind::Redundant, rule, takers) }))
+        Ok(Some(RuleFinding { has_default, ..self.finding(RuleFindingKind::Redundant, rule, takers) }))
     }
 
     /// Returns the conflicts of a rule with earlier rules: at most one finding of each kind.
@@ -314,6 +358,6 @@ impl<'a> Linter<'a> {
         self.space.check()?;
         let kinds = [(RuleFindingKind::Correlates, crossing), (RuleFindingKind::Generalises, contained)];
         let some = kinds.into_iter().filter(|(_, others)| !others.is_empty());
-        Ok(some.map(|(kind, others)| RuleFinding::new(kind, rule, others)).collect())
+        Ok(some.map(|(kind, others)| self.finding(kind, rule, others)).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Makes a rule set shorter: removes needless rules, and joins rules of one action that are one rule
 //! together. The result is compared with the original before it is returned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use classify::IntervalSet;
 
@@ -56,8 +56,14 @@ pub fn merge(
     let is_needless = |kind| {
         matches!(kind, RuleFindingKind::Never | RuleFindingKind::Shadowed | RuleFindingKind::Redundant)
     };
+    // A finding stands for all uses of a written rule.
+    let needless = findings.iter().filter(|finding| is_needless(finding.kind));
+    let origins: HashSet<usize> = needless.map(|finding| set.rules[finding.rule].origin).collect();
     let removed: Vec<usize> =
-        findings.iter().filter(|finding| is_needless(finding.kind)).map(|finding| finding.rule).collect();
+        (0..set.rules.len()).filter(|&rule| origins.contains(&set.rules[rule].origin)).collect();
+    // A written rule with several uses cannot be joined in one of them.
+    let mut uses: HashMap<usize, usize> = HashMap::new();
+    set.rules.iter().for_each(|rule| *uses.entry(rule.origin).or_default() += 1);
     let mut slots: Vec<Option<Joining>> = set
         .rules
         .iter()
@@ -68,7 +74,7 @@ pub fn merge(
         })
         .collect();
     let bounds = RuleBounds::new(&set.rules);
-    while join_once(set, &bounds, &mut slots) > 0 {}
+    while join_once(set, &uses, &bounds, &mut slots) > 0 {}
     let mut rules = Vec::new();
     let mut joined = Vec::new();
     for (index, slot) in slots.into_iter().enumerate() {
@@ -89,13 +95,19 @@ pub fn merge(
 }
 
 /// Joins pairs of rules. Returns the number of pairs that were joined.
-fn join_once(set: &RuleSet, bounds: &RuleBounds, slots: &mut [Option<Joining>]) -> usize {
+fn join_once(
+    set: &RuleSet,
+    uses: &HashMap<usize, usize>,
+    bounds: &RuleBounds,
+    slots: &mut [Option<Joining>],
+) -> usize {
     let mut joined = 0;
     for field in PacketField::ALL {
         // Rules that differ in this field only, with their values of the field.
         let mut groups: HashMap<(&RuleAction, FieldSets), Vec<(IntervalSet, usize)>> = HashMap::new();
         for (index, slot) in slots.iter().enumerate() {
             if let Some(Joining { products, .. }) = slot
+                && uses.get(&set.rules[index].origin) == Some(&1)
                 && let [product] = &products[..]
                 && let Some(values) = product.set(field)
             {

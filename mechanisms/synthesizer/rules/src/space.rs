@@ -37,6 +37,7 @@ impl fmt::Display for DiagramsExhausted {
 /// The diagrams of one analysis of rules. Their variables are the bits of the fields of one packet.
 pub struct PacketSpace {
     diagrams: Diagrams,
+    deadline: Option<Instant>,
     /// For each field, its bits from the most significant one.
     bits: [Vec<Bit>; FIELDS],
     /// For each field, the position of its first variable in the order of variables.
@@ -56,7 +57,7 @@ impl PacketSpace {
             next += field.bits();
             (0..field.bits()).rev().map(|weight| diagrams.symbol(symbol(field, weight))).collect()
         });
-        PacketSpace { diagrams, bits, first, sets: RefCell::default() }
+        PacketSpace { diagrams, deadline, bits, first, sets: RefCell::default() }
     }
 
     /// Returns the diagrams themselves, for operations on sets of packets.
@@ -64,12 +65,13 @@ impl PacketSpace {
         &self.diagrams
     }
 
-    /// Checks that no operation ran out of nodes or time.
+    /// Checks that no operation ran out of nodes or time, and that the deadline has not passed.
     ///
     /// # Errors
-    /// If one did, so that all results since then are invalid.
+    /// If one did, so that all results since then are invalid, or if the deadline has passed.
     pub fn check(&self) -> Result<(), DiagramsExhausted> {
-        if self.diagrams.exhausted() { Err(DiagramsExhausted) } else { Ok(()) }
+        let is_late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if is_late || self.diagrams.exhausted() { Err(DiagramsExhausted) } else { Ok(()) }
     }
 
     /// Returns the packets of a product.

@@ -9,6 +9,7 @@ use rules::lint::{RuleFindingKind, lint};
 use rules::merge::merge;
 use rules::model::{FilterRule, RuleAction, RulePlace, RuleSet};
 use rules::product::FieldSets;
+use rules::read::chains::{ChainRule, ChainStep, RuleChains, flatten};
 use rules::regions::PacketRegions;
 use rules::space::PacketSpace;
 
@@ -67,6 +68,98 @@ fn action<'s>(set: &'s RuleSet, packet: &FieldValues) -> &'s RuleAction {
 fn without(set: &RuleSet, removed: &[usize]) -> RuleSet {
     let kept = set.rules.iter().enumerate().filter(|(index, _)| !removed.contains(index));
     RuleSet { rules: kept.map(|(_, rule)| rule.clone()).collect(), ..set.clone() }
+}
+
+/// Generates three chains, of which each can call those after it.
+fn chains() -> impl Strategy<Value = RuleChains> {
+    let step = prop_oneof![
+        3 => Just(ChainStep::Decide(RuleAction::Accept)),
+        3 => Just(ChainStep::Decide(RuleAction::Drop)),
+        1 => Just(ChainStep::Return),
+        3 => (0usize..2).prop_map(|ahead| ChainStep::Jump(ahead.to_string())),
+        1 => (0usize..2).prop_map(|ahead| ChainStep::Goto(ahead.to_string())),
+    ];
+    let rule = (prop::collection::vec(product(), 1..3), step);
+    prop::collection::vec(prop::collection::vec(rule, 0..6), 3).prop_map(|chains| {
+        let mut origin = 0;
+        let mut all = RuleChains::new();
+        for (number, rules) in chains.into_iter().enumerate() {
+            let mut chain = Vec::new();
+            for (products, step) in rules {
+                let target = |ahead: &str| (number + 1 + ahead.parse::<usize>().unwrap()).to_string();
+                let step = match step {
+                    ChainStep::Jump(ahead) if target(&ahead).as_str() < "3" => {
+                        ChainStep::Jump(target(&ahead))
+                    }
+                    ChainStep::Goto(ahead) if target(&ahead).as_str() < "3" => {
+                        ChainStep::Goto(target(&ahead))
+                    }
+                    ChainStep::Jump(_) | ChainStep::Goto(_) => ChainStep::Decide(RuleAction::Accept),
+                    step => step,
+                };
+                chain.push(ChainRule {
+                    products,
+                    step,
+                    place: RulePlace::default(),
+                    origin,
+                    text: String::new(),
+                });
+                origin += 1;
+            }
+            all.insert(number.to_string(), chain);
+        }
+        all
+    })
+}
+
+/// Returns the decision of a chain about a packet, rule by rule, without the rules with some origins.
+fn interpreted(
+    chains: &RuleChains,
+    name: &str,
+    packet: &FieldValues,
+    removed: &[usize],
+) -> Option<RuleAction> {
+    for rule in chains[name].iter().filter(|rule| !removed.contains(&rule.origin)) {
+        if !rule.products.iter().any(|product| product.has(packet)) {
+            continue;
+        }
+        match &rule.step {
+            ChainStep::Decide(action) => return Some(action.clone()),
+            ChainStep::Return => return None,
+            ChainStep::Goto(target) => return interpreted(chains, target, packet, removed),
+            ChainStep::Jump(target) => {
+                if let Some(action) = interpreted(chains, target, packet, removed) {
+                    return Some(action);
+                }
+            }
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Chains that are called from several places decide as their rules do one after another, also without
+    /// the rules that are found to be needless.
+    #[test]
+    fn chains_decide_as_their_rules_one_after_another(chains in chains()) {
+        let set = flatten(&chains, "0", RuleAction::Drop, "set".into()).unwrap();
+        let space = PacketSpace::new(1 << 16, None);
+        let findings = lint(&set, &space).unwrap();
+        let needless = findings.iter().filter(|finding| finding.kind <= RuleFindingKind::Redundant);
+        let removed: Vec<usize> = needless.map(|finding| set.rules[finding.rule].origin).collect();
+        for packet in packets() {
+            let expected = interpreted(&chains, "0", &packet, &[]).unwrap_or(RuleAction::Drop);
+            prop_assert_eq!(action(&set, &packet), &expected);
+            let shorter = interpreted(&chains, "0", &packet, &removed).unwrap_or(RuleAction::Drop);
+            prop_assert_eq!(shorter, expected);
+        }
+        let mut kinds: Vec<_> = findings.iter().map(|f| (set.rules[f.rule].origin, f.kind)).collect();
+        kinds.sort();
+        prop_assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]), "each finding once: {kinds:?}");
+        prop_assert!(merge(&set, &findings, &space).unwrap().is_proven);
+    }
 }
 
 proptest! {
@@ -161,4 +254,26 @@ proptest! {
             prop_assert_eq!(action(&set, &packet), action(&shorter.set, &packet));
         }
     }
+}
+
+/// A rule whose uses are not all needless is no finding, and none of its uses is taken to be gone.
+#[test]
+fn a_rule_that_one_call_needs_is_needed() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -s 10.0.0.0/24 -j DROP\n\
+                -A INPUT -s 10.0.0.0/24 -j web\n-A INPUT -s 10.1.0.0/24 -j web\n\
+                -A web -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let set = rules::read::iptables::read("fw", text, None).unwrap();
+    let space = PacketSpace::new(1 << 16, None);
+    let findings = lint(&set, &space).unwrap();
+    assert!(findings.iter().all(|finding| finding.kind > RuleFindingKind::Redundant), "{findings:?}");
+    assert!(merge(&set, &findings, &space).unwrap().is_proven);
+}
+
+#[test]
+fn findings_end_at_the_deadline() {
+    // No diagram is needed for these rules.
+    let text: String = (1..100).map(|port| format!("allow dst tcp port {port}\n")).collect();
+    let set = rules::read::lines::list("rules", &text).unwrap();
+    let past = std::time::Instant::now();
+    assert!(lint(&set, &PacketSpace::new(1 << 16, Some(past))).is_err());
 }
