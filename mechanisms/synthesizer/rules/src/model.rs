@@ -5,6 +5,18 @@ use std::fmt;
 use crate::fields::FieldValues;
 use crate::product::FieldSets;
 
+/// The errors with which packets are rejected, as iptables names them.
+pub const REJECTS: [&str; 8] = [
+    "icmp-net-unreachable",
+    "icmp-host-unreachable",
+    "icmp-proto-unreachable",
+    "icmp-port-unreachable",
+    "icmp-net-prohibited",
+    "icmp-host-prohibited",
+    "icmp-admin-prohibited",
+    "tcp-reset",
+];
+
 /// The fate of a packet, as a rule names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleAction {
@@ -99,6 +111,8 @@ pub struct RuleSet {
     pub default: RuleAction,
     /// Remarks about the input for the user, such as parts that concern no IPv4 packets.
     pub notes: Vec<String>,
+    /// The place where the kernel calls the chain that was read, such as `input`; `None` if it was no such chain.
+    pub hook: Option<String>,
 }
 
 impl RuleSet {

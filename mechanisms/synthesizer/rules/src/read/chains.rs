@@ -60,25 +60,33 @@ pub fn flatten(
     policy: RuleAction,
     name: String,
 ) -> Result<RuleSet, Vec<RuleError>> {
-    let mut flattening =
-        Flattening { chains, rules: Vec::new(), never: Vec::new(), calls: Vec::new(), called: 0 };
+    let mut flattening = Flattening {
+        chains,
+        rules: Vec::new(),
+        never: BTreeMap::new(),
+        calls: Vec::new(),
+        called: 0,
+        seen: 0,
+    };
     flattening.chain(start, vec![FieldSets::ALL]).map_err(|error| vec![error])?;
     let Flattening { mut rules, never, .. } = flattening;
     // A rule that no packet reaches in any call of its chain is kept once, so that it is reported.
     let mut known: HashSet<usize> = rules.iter().map(|rule| rule.origin).collect();
-    rules.extend(never.into_iter().filter(|rule| known.insert(rule.origin)));
-    Ok(RuleSet { name, rules, default: policy, notes: Vec::new() })
+    rules.extend(never.into_values().filter(|rule| known.insert(rule.origin)));
+    Ok(RuleSet { name, rules, default: policy, notes: Vec::new(), hook: None })
 }
 
 struct Flattening<'c> {
     chains: &'c RuleChains,
     rules: Vec<FilterRule>,
-    /// Rules that no packet reached.
-    never: Vec<FilterRule>,
+    /// Rules that no packet reached in a call, one for each written rule.
+    never: BTreeMap<usize, FilterRule>,
     /// The names of the chains that are being called.
     calls: Vec<String>,
     /// The number of calls so far.
     called: usize,
+    /// The number of rules of all calls so far.
+    seen: usize,
 }
 
 impl Flattening<'_> {
@@ -87,6 +95,10 @@ impl Flattening<'_> {
         self.calls.push(name.to_string());
         for rule in chain {
             let error = |text: String| RuleError { place: rule.place.clone(), text };
+            self.seen += 1;
+            if self.seen > MOST_RULES {
+                return Err(error(format!("the chains become more than {MOST_RULES} rules")));
+            }
             let matched = meet(&packets, &rule.products).map_err(|many| error(many.to_string()))?;
             match &rule.step {
                 ChainStep::Decide(action) => {
@@ -99,12 +111,9 @@ impl Flattening<'_> {
                         text: rule.text.clone(),
                     };
                     if is_never {
-                        self.never.push(rule)
+                        self.never.entry(rule.origin).or_insert(rule);
                     } else {
-                        self.rules.push(rule)
-                    }
-                    if self.rules.len() > MOST_RULES {
-                        return Err(error(format!("the chains become more than {MOST_RULES} rules")));
+                        self.rules.push(rule);
                     }
                 }
                 ChainStep::Jump(target) | ChainStep::Goto(target) => {
@@ -194,6 +203,15 @@ mod tests {
             flat.iter().map(|(phrase, _)| phrase.as_str()).collect::<Vec<_>>(),
             ["udp from any to any", ""]
         );
+    }
+
+    #[test]
+    fn the_rules_of_all_calls_are_bounded() {
+        let accept = || ChainStep::Decide(RuleAction::Accept);
+        let jumps = (0..2000).map(|number| rule(number, "tcp to any", jump("other")));
+        let other = (0..1000).map(|number| rule(2000 + number, "udp to any", accept()));
+        let flat = flat(&[("input", jumps.collect()), ("other", other.collect())]);
+        assert_eq!(flat, Err(format!("the chains become more than {MOST_RULES} rules")));
     }
 
     #[test]

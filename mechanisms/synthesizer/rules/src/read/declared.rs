@@ -50,7 +50,7 @@ pub fn read(
     if !errors.is_empty() {
         return Err(errors);
     }
-    Ok(RuleSet { name, rules, default: RuleAction::Drop, notes: Vec::new() })
+    Ok(RuleSet { name, rules, default: RuleAction::Drop, notes: Vec::new(), hook: None })
 }
 
 fn output(case: &Case) -> Option<usize> {

@@ -5,7 +5,7 @@ use classify::IntervalSet;
 use super::RuleError;
 use super::chains::{ChainRule, ChainStep, RuleChains, flatten};
 use crate::fields::{PacketField, STATES};
-use crate::model::{RuleAction, RulePlace, RuleSet};
+use crate::model::{REJECTS, RuleAction, RulePlace, RuleSet};
 use crate::phrase::{TCP_FLAGS, first_fragments, protocol_number};
 use crate::product::{FieldSets, meet};
 use crate::question;
@@ -95,8 +95,15 @@ pub fn read(file: &str, text: &str, chain: Option<&str>) -> Result<RuleSet, Vec<
     }
     let policy =
         policies.iter().find(|(name, _)| *name == start).map_or("ACCEPT", |(_, policy)| policy.as_str());
-    let policy = if policy == "DROP" { RuleAction::Drop } else { RuleAction::Accept };
+    let is_built_in = BUILT_IN.contains(&start.as_str());
+    let policy = match policy {
+        // What a chain of the user does not decide about returns to the chain that calls it.
+        _ if !is_built_in => RuleAction::Other("return".into()),
+        "DROP" => RuleAction::Drop,
+        _ => RuleAction::Accept,
+    };
     let mut set = flatten(&chains, &start, policy, format!("{file} {start}"))?;
+    set.hook = is_built_in.then(|| start.to_ascii_lowercase());
     set.notes.extend(
         other_tables.iter().map(|table| format!("{file}: the table {table} is not read, only filter is")),
     );
@@ -266,7 +273,14 @@ impl Options<'_> {
             "--log-tcp-sequence" | "--log-tcp-options" | "--log-ip-options" | "--log-uid"
             | "--queue-bypass" => Ok(()),
             "--reject-with" => {
-                self.reject = self.next()?;
+                let name = self.next()?;
+                if !REJECTS.contains(&name.as_str()) {
+                    return Err(format!(
+                        "'{name}' is not an error of REJECT; there are: {}",
+                        REJECTS.join(", ")
+                    ));
+                }
+                self.reject = name;
                 Ok(())
             }
             "-c" | "--set-counters" => {
@@ -287,8 +301,12 @@ impl Options<'_> {
     fn extension(&mut self) -> Result<(), String> {
         let name = self.next()?;
         match name.as_str() {
-            "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "icmp" | "multiport" | "comment" | "conntrack"
-            | "state" | "iprange" | "ttl" | "length" | "dscp" => Ok(()),
+            // These do not match later fragments, with or without options.
+            "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "icmp" | "multiport" => {
+                self.reads_transport = true;
+                Ok(())
+            }
+            "comment" | "conntrack" | "state" | "iprange" | "ttl" | "length" | "dscp" => Ok(()),
             "limit" | "hashlimit" | "recent" | "connlimit" | "statistic" | "time" | "quota" | "connbytes" => {
                 Err(format!(
                     "the match '{name}' depends on time or on earlier packets; remove the rule to analyse the others"
@@ -372,8 +390,9 @@ impl Options<'_> {
     fn icmp(&mut self, is_negated: bool) -> Result<(), String> {
         let word = self.next()?;
         self.reads_transport = true;
+        let all = PacketField::SourcePort.all();
         if word == "any" {
-            return Ok(());
+            return self.restrict(PacketField::SourcePort, &all, is_negated);
         }
         let error = || format!("'{word}' is not an ICMP type; write its number, as iptables-save does");
         let (kind, code) = match word.split_once('/') {
@@ -389,6 +408,10 @@ impl Options<'_> {
             kind => kind.parse::<u8>().ok().or_else(|| wire::icmp_names::kind(kind)),
         };
         let kind = u128::from(number.ok_or_else(error)?) << 8;
+        // For the kernel, this number stands for all types.
+        if kind == 255 << 8 {
+            return self.restrict(PacketField::SourcePort, &all, is_negated);
+        }
         let set = match code {
             Some(code) => IntervalSet::one(kind | u128::from(code), kind | u128::from(code)),
             None => IntervalSet::one(kind, kind | 255),
@@ -484,6 +507,9 @@ mod tests {
                 "-p tcp -m multiport --ports 80 -j ACCEPT",
                 "accept tcp from any port 80 to any or tcp from any to any port 80",
             ),
+            ("-p tcp -m tcp -j ACCEPT", "accept tcp from any to any fragment first"),
+            ("-p icmp -m icmp --icmp-type 255 -j ACCEPT", "accept icmp from any to any fragment first"),
+            ("-p icmp -m icmp --icmp-type any -j ACCEPT", "accept icmp from any to any fragment first"),
             ("-m iprange --src-range 10.0.0.5-10.0.0.9 -j DROP", "drop ip from 10.0.0.5-10.0.0.9 to any"),
         ] {
             assert_eq!(rules(&format!("-A INPUT {option}\n")), [expected], "{option}");
@@ -496,7 +522,11 @@ mod tests {
                     -A web -s 10.0.0.1/32 -j RETURN\n[5:300] -A web -p tcp -m tcp --dport 80 -j ACCEPT\n";
         assert_eq!(rules(text), ["accept tcp from any but 10.0.0.1 to any port 80"]);
         let set = read("fw", &table(text), None).unwrap();
-        assert_eq!((set.default, set.rules[0].place.line), (RuleAction::Drop, Some(10)));
+        assert_eq!((&set.default, set.rules[0].place.line), (&RuleAction::Drop, Some(10)));
+        assert_eq!(set.hook.as_deref(), Some("input"));
+        // A chain of the user has no policy: other packets go back to the chain that calls it.
+        let web = read("fw", &table(text), Some("web")).unwrap();
+        assert_eq!((web.default, web.hook), (RuleAction::Other("return".into()), None));
     }
 
     #[test]
@@ -507,6 +537,7 @@ mod tests {
             ("-p tcp --dport ssh -j ACCEPT", "'ssh' is not a list of ports"),
             ("--dport 22 -j ACCEPT", "need a protocol"),
             ("-m conntrack --ctstate DNAT -j ACCEPT", "the connection state 'DNAT'"),
+            ("-j REJECT --reject-with icmp-nothing", "'icmp-nothing' is not an error of REJECT"),
             ("-j missing", "there is no chain missing"),
         ] {
             let errors = read("fw", &table(&format!("-A INPUT {option}\n")), Some("INPUT")).unwrap_err();

@@ -47,7 +47,21 @@ pub fn classbench(file: &str, text: &str) -> Result<RuleSet, Vec<RuleError>> {
         rule.action = RuleAction::Other(phrases.join(" or "));
     }
     set.default = RuleAction::Other("no rule".into());
+    let with_flags = set.rules.iter().filter(|rule| has_flags(&rule.text)).count();
+    if with_flags > 0 {
+        let rules = if with_flags == 1 { "1 rule".into() } else { format!("{with_flags} rules") };
+        set.notes.push(format!(
+            "{file}: the flags in the last column of {rules} are not tested, as in Tidegate's classifiers"
+        ));
+    }
     Ok(set)
+}
+
+/// True if a rule of ClassBench has flags after its protocol, with a mask that is not zero.
+fn has_flags(rule: &str) -> bool {
+    let mut columns = rule.split_whitespace().filter(|word| word.contains("0x"));
+    let mask = columns.nth(1).and_then(|flags| flags.split_once('/'));
+    mask.is_some_and(|(_, mask)| u64::from_str_radix(mask.trim_start_matches("0x"), 16) != Ok(0))
 }
 
 fn lines<'t>(
@@ -73,7 +87,7 @@ fn lines<'t>(
     if !errors.is_empty() {
         return Err(errors);
     }
-    Ok(RuleSet { name: file.into(), rules, default: RuleAction::Drop, notes: Vec::new() })
+    Ok(RuleSet { name: file.into(), rules, default: RuleAction::Drop, notes: Vec::new(), hook: None })
 }
 
 #[cfg(test)]
@@ -108,5 +122,8 @@ mod tests {
         assert_eq!(set.rules[0].action, set.rules[2].action);
         assert_ne!(set.rules[0].action, set.rules[1].action);
         assert_eq!(set.rules[1].action.to_string(), "tcp from 10.1.0.0/16 to any port 80");
+        assert!(set.notes.is_empty(), "{:?}", set.notes);
+        let with = classbench("set", &rule("10.0.0.0/8").replace("0x0000/0x0000", "0x1000/0x1000")).unwrap();
+        assert!(with.notes[0].contains("last column of 1 rule are not tested"), "{:?}", with.notes);
     }
 }

@@ -60,24 +60,36 @@ impl<'m> Matching<'m> {
     pub(super) fn products(&self, value: &Value) -> Result<Option<Vec<FieldSets>>, String> {
         let part = |key: &str| value.get(key).ok_or_else(|| format!("a match has no '{key}'"));
         let (left, right) = (part("left")?, part("right")?);
-        let op = value.get("op").and_then(Value::as_str).unwrap_or("==");
+        // Without an operator, a match is as with `in`.
+        let op = value.get("op").and_then(Value::as_str).unwrap_or("in");
         if let Some([masked, mask]) = left.get("&").and_then(Value::as_array).map(Vec::as_slice) {
             return self.masked(masked, mask, op, right);
         }
         match op {
             "==" | "in" | "!=" => {
-                let Some(equal) = self.equal_in(left, right, op == "in")? else { return Ok(None) };
-                if op != "!=" {
-                    return Ok(Some(equal));
+                if op != "in" {
+                    self.check_states(left, right)?;
                 }
-                // Only packets that have the field differ from a value.
-                let within: Vec<FieldSets> = vec![self.within(left)?];
-                Ok(Some(minus(&within, &equal).map_err(many)?))
+                let Some(equal) = self.equal_in(left, right, op == "in")? else { return Ok(None) };
+                let matched = match op {
+                    // Only packets that have the field differ from a value.
+                    "!=" => minus(&[self.within(left)?], &equal).map_err(many)?,
+                    _ => equal,
+                };
+                // A match of the version that no IPv4 packet has is a rule for other packets.
+                Ok(Some(matched).filter(|matched| !matched.is_empty() || !tests_version(left)))
             }
             "<" | "<=" | ">" | ">=" => {
-                let Compared::Field { field, shift, bits, kind, within } = compared(left)? else {
-                    return Ok(None);
+                let (field, shift, bits, kind, within) = match compared(left)? {
+                    Compared::Field { field, shift, bits, kind, within } => {
+                        (field, shift, bits, kind, within)
+                    }
+                    Compared::Version(_) => return Err(NO_ORDER.into()),
+                    Compared::OtherVersion => return Ok(None),
                 };
+                if [ValueKind::State, ValueKind::Interface].contains(&kind) {
+                    return Err(NO_ORDER.into());
+                }
                 let (low, high) = single(right, kind)?;
                 let top = (1u128 << bits) - 1;
                 let set = match op {
@@ -116,16 +128,30 @@ impl<'m> Matching<'m> {
         }
         let compared = compared(left)?;
         let (Compared::Field { kind, .. } | Compared::Version(kind)) = compared else { return Ok(None) };
-        if kind == ValueKind::Flags {
+        let set = self.values(right, kind, is_in)?;
+        Ok(restricted(compared, &set))
+    }
+
+    /// Returns the values that the right side of a match stands for. The elements of a set are alternatives;
+    /// flags in a list are set together or, with `is_in`, one of them suffices.
+    fn values(&self, right: &Value, kind: ValueKind, is_in: bool) -> Result<IntervalSet, String> {
+        if kind == ValueKind::Flags && !is_set(right) {
             let flags = flags(right)?;
             let set = (0..=255u128).filter(|byte| if is_in { byte & flags != 0 } else { *byte == flags });
-            return Ok(restricted(compared, &set.map(|byte| (byte, byte)).collect()));
+            return Ok(set.map(|byte| (byte, byte)).collect());
         }
-        let mut intervals = Vec::new();
-        for element in self.elements(right)? {
-            intervals.push(single(element, kind)?);
+        self.elements(right)?.into_iter().map(|element| single(element, kind)).collect()
+    }
+
+    /// Checks that states of connections are not compared with several states at once: a packet has one, and
+    /// nftables compares the number of all of them.
+    fn check_states(&self, left: &Value, right: &Value) -> Result<(), String> {
+        let is_list = right.get("|").is_some() || right.as_array().is_some_and(|list| list.len() > 1);
+        let is_state = left.get("ct").and_then(|ct| ct.get("key")?.as_str()) == Some("state");
+        match is_state && is_list {
+            true => Err("no connection has several states at a time; write a set of states in braces".into()),
+            false => Ok(()),
         }
-        Ok(restricted(compared, &intervals.into_iter().collect()))
     }
 
     /// Returns the packets that have the compared part.
@@ -149,15 +175,22 @@ impl<'m> Matching<'m> {
         op: &str,
         right: &Value,
     ) -> Result<Option<Vec<FieldSets>>, String> {
-        let Compared::Field { field, shift, bits, kind, within } = compared(left)? else { return Ok(None) };
-        let number = |value: &Value| match kind {
-            ValueKind::Flags => flags(value),
-            kind => single(value, kind).map(|(low, _)| low),
+        let (field, shift, bits, kind, within) = match compared(left)? {
+            Compared::Field { field, shift, bits, kind, within } => (field, shift, bits, kind, within),
+            Compared::Version(_) => return Err(NO_MASK.into()),
+            Compared::OtherVersion => return Ok(None),
         };
-        let (mask, value) = (number(mask)?, number(right)?);
-        let one = IntervalSet::one(value, value);
-        let equal =
-            program::question::preimage(mask, &one, bits).ok_or("the mask of a match has too many gaps")?;
+        let mask = match kind {
+            ValueKind::State | ValueKind::Interface => return Err(NO_MASK.into()),
+            ValueKind::Flags => flags(mask)?,
+            kind => match single(mask, kind)? {
+                (mask, high) if mask == high => mask,
+                _ => return Err("the mask of a match is not a single value".into()),
+            },
+        };
+        let values = self.values(right, kind, op == "in")?;
+        let equal = program::question::preimage(mask, &values, bits)
+            .ok_or("the mask of a match has too many gaps")?;
         let set = match op {
             "==" | "in" => equal,
             "!=" => equal.complement(bits),
@@ -171,15 +204,15 @@ impl<'m> Matching<'m> {
         let list = match right {
             Value::Array(list) => list,
             Value::String(name) if name.starts_with('@') => {
-                return Ok(self.named(name)?.iter().map(plain).collect());
+                return self.named(name)?.iter().map(plain).collect();
             }
             Value::Object(object) if object.contains_key("set") => match &object["set"] {
                 Value::Array(list) => list,
-                single => return Ok(vec![plain(single)]),
+                single => return Ok(vec![plain(single)?]),
             },
-            single => return Ok(vec![plain(single)]),
+            single => return Ok(vec![plain(single)?]),
         };
-        Ok(list.iter().map(plain).collect())
+        list.iter().map(plain).collect()
     }
 
     /// Returns the elements of a verdict map, in braces or named.
@@ -189,10 +222,10 @@ impl<'m> Matching<'m> {
             data => data.get("set").and_then(Value::as_array).ok_or("a verdict map has no elements")?,
         };
         let pairs = list.iter().map(|pair| match pair.as_array().map(Vec::as_slice) {
-            Some([key, verdict]) => Some((plain(key), verdict)),
-            _ => None,
+            Some([key, verdict]) => Ok((plain(key)?, verdict)),
+            _ => Err("an element of a map is no pair".to_string()),
         });
-        pairs.collect::<Option<Elements<'_>>>().ok_or_else(|| "an element of a map is no pair".into())
+        pairs.collect()
     }
 
     /// Returns the elements of a named set or map.
@@ -207,14 +240,58 @@ impl<'m> Matching<'m> {
         if let Some(flag) = flags.iter().find(is_flag) {
             return Err(format!("the elements of {name} change at run time (flag {flag}); remove the rule"));
         }
+        if let Some(statement) = set.get("stmt").and_then(changing_of) {
+            return Err(format!(
+                "the statement '{statement}' of the set {name} depends on time or on earlier packets; remove the rule"
+            ));
+        }
         Ok(set.get("elem").and_then(Value::as_array).map_or(&[], Vec::as_slice))
     }
 }
 
-/// Returns an element of a set without its counter, comment and time.
-fn plain(element: &Value) -> &Value {
-    element.get("elem").and_then(|element| element.get("val")).unwrap_or(element)
+/// What an element of a set can have besides its value, without a change of what the set matches.
+const BESIDES: [&str; 6] = ["val", "comment", "counter", "last", "timeout", "expires"];
+
+/// Returns an element of a set without its counter and comment.
+fn plain(element: &Value) -> Result<&Value, String> {
+    let Some(object) = element.get("elem").and_then(Value::as_object) else { return Ok(element) };
+    match object.keys().find(|key| !BESIDES.contains(&key.as_str())) {
+        Some(key) => Err(format!(
+            "the statement '{key}' of an element has no meaning for `tidegate rules`; remove the rule"
+        )),
+        None => Ok(object.get("val").unwrap_or(element)),
+    }
 }
+
+/// Returns the name of a statement, of those of a set, that does not only count packets.
+pub(super) fn changing_of(statements: &Value) -> Option<String> {
+    let list = match statements {
+        Value::Array(list) => &list[..],
+        single => std::slice::from_ref(single),
+    };
+    let name = |statement: &Value| match statement {
+        Value::String(name) => Some(name.clone()),
+        statement => statement.as_object()?.keys().next().cloned(),
+    };
+    list.iter().filter_map(name).find(|name| !["counter", "last"].contains(&name.as_str()))
+}
+
+/// True if the right side of a match is a set, in braces or named, whose elements are alternatives.
+fn is_set(right: &Value) -> bool {
+    right.get("set").is_some() || right.as_str().is_some_and(|name| name.starts_with('@'))
+}
+
+/// True if the left side of a match contains the version of the IP header.
+fn tests_version(left: &Value) -> bool {
+    match left.get("concat").and_then(Value::as_array) {
+        Some(lefts) => lefts.iter().any(tests_version),
+        None => matches!(compared(left), Ok(Compared::Version(_))),
+    }
+}
+
+const NO_MASK: &str = "a mask of connection states, interfaces or protocol families has no meaning for \
+                       `tidegate rules`; write the names";
+const NO_ORDER: &str = "connection states, interfaces and protocol families have no order; write the names";
 
 /// Returns the values of a field whose `bits` bits above the lowest `shift` bits have a value of a set.
 fn placed(field: PacketField, shift: u32, bits: u32, set: &IntervalSet) -> IntervalSet {
@@ -237,8 +314,10 @@ fn restricted(compared: Compared, set: &IntervalSet) -> Option<Vec<FieldSets>> {
             Some(within.with(field, &placed(field, shift, bits, set)).into_iter().collect())
         }
         // The version matches all packets or, for IPv6, none.
-        Compared::Version(ValueKind::EtherType) => set.contains(0x0800).then(|| vec![FieldSets::ALL]),
-        Compared::Version(_) => set.contains(4).then(|| vec![FieldSets::ALL]),
+        Compared::Version(kind) => {
+            let four = if kind == ValueKind::EtherType { 0x0800 } else { 2 };
+            Some(if set.contains(four) { vec![FieldSets::ALL] } else { Vec::new() })
+        }
         Compared::OtherVersion => None,
     }
 }
@@ -390,8 +469,8 @@ fn single(value: &Value, kind: ValueKind) -> Result<(u128, u128), String> {
             _ => None,
         }),
         ValueKind::NetworkProtocol => number(match text {
-            "ipv4" => Some(4),
-            "ipv6" => Some(6),
+            "ipv4" => Some(2),
+            "ipv6" => Some(10),
             _ => None,
         }),
         ValueKind::IcmpType => number(
@@ -448,7 +527,7 @@ fn dscp(name: &str) -> Option<u128> {
 
 /// Returns the bits of TCP flags: a name, a number, a list, or names that are joined by `|`.
 fn flags(value: &Value) -> Result<u128, String> {
-    let parts = value.get("|").or(value.get("set")).unwrap_or(value);
+    let parts = value.get("|").unwrap_or(value);
     match parts {
         Value::Array(list) => list.iter().try_fold(0, |all, part| Ok(all | flags(part)?)),
         Value::Number(number) => {

@@ -4,13 +4,15 @@ mod matching;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use classify::IntervalSet;
+use serde_json::Value;
 
 use super::RuleError;
 use super::chains::{ChainRule, ChainStep, RuleChains, flatten};
-use crate::model::{RuleAction, RulePlace, RuleSet};
+use crate::fields::PacketField;
+use crate::model::{REJECTS, RuleAction, RulePlace, RuleSet};
 use crate::product::{FieldSets, meet};
-use matching::{Matching, NamedSets};
+use matching::{Matching, NamedSets, changing_of};
 
 /// Statements that do not decide about packets, and change nothing that rules here test.
 const PASSING: [&str; 5] = ["counter", "log", "comment", "last", "set"];
@@ -70,6 +72,7 @@ pub fn read(file: &str, text: &str, chain: Option<&str>) -> Result<RuleSet, Vec<
     }
     let name = format!("{file} {} {}", base.table, base.name);
     let mut set = flatten(&chains, &base.name, base.policy.clone(), name)?;
+    set.hook = Some(base.hook.clone()).filter(|hook| !hook.is_empty());
     // The comment of a rule says what it is for; the packets are described from the rule itself.
     set.rules.iter_mut().for_each(|rule| rule.text.clear());
     if others > 0 {
@@ -86,6 +89,8 @@ struct NftChain {
     /// True if the kernel calls the chain, and it only accepts or drops packets.
     is_filter: bool,
     policy: RuleAction,
+    /// The hook at which the kernel calls the chain.
+    hook: String,
 }
 
 struct NftRule<'j> {
@@ -116,6 +121,7 @@ impl<'j> Objects<'j> {
                     name: text("name").into(),
                     is_filter: text("type") == "filter" && !["ip6", "arp"].contains(&text("family")),
                     policy: if text("policy") == "drop" { RuleAction::Drop } else { RuleAction::Accept },
+                    hook: text("hook").into(),
                 }),
                 "rule" => all.rules.push(NftRule {
                     table,
@@ -174,14 +180,8 @@ fn steps(expressions: &[Value], matching: &Matching<'_>) -> Result<Steps, String
     let mut products = vec![FieldSets::ALL];
     let mut found = Steps::default();
     for expression in expressions {
-        let Some((kind, value)) = expression.as_object().and_then(|object| object.iter().next()) else {
-            // Statements without parameters are plain texts in some versions.
-            match expression.as_str() {
-                Some(_) => continue,
-                None => return Err(format!("a statement is wrong: {expression}")),
-            }
-        };
-        match kind.as_str() {
+        let (kind, value) = parts(expression).ok_or_else(|| format!("a statement is wrong: {expression}"))?;
+        match kind {
             "match" => match matching.products(value)? {
                 Some(matched) => products = meet(&products, &matched).map_err(|many| many.to_string())?,
                 None => return Ok(Steps { is_other_version: true, ..Steps::default() }),
@@ -191,12 +191,25 @@ fn steps(expressions: &[Value], matching: &Matching<'_>) -> Result<Steps, String
                 let data = value.get("data").ok_or("a verdict map has no data")?;
                 for (element, verdict) in matching.map_elements(data)? {
                     let Some(matched) = matching.equal(key, element)? else { continue };
+                    // Elements for other versions of IP are left out.
+                    if matched.is_empty() {
+                        continue;
+                    }
                     let packets = meet(&products, &matched).map_err(|many| many.to_string())?;
-                    let step = verdict.as_object().and_then(step).ok_or_else(|| unknown(verdict))?;
+                    let step = parts(verdict).and_then(step).ok_or_else(|| unknown(verdict))?;
                     found.steps.extend(step.map(|step| (packets, step)));
                 }
             }
             "mangle" if is_mark(value) => {}
+            "set" if let Some(statement) = value.get("stmt").and_then(changing_of) => {
+                return Err(format!(
+                    "the statement '{statement}' in a 'set' depends on time or on earlier packets; remove the rule to \
+                     analyse the others"
+                ));
+            }
+            "reject" if value.get("type").and_then(Value::as_str) == Some("icmpv6") => {
+                return Ok(Steps { is_other_version: true, ..Steps::default() });
+            }
             kind if PASSING.contains(&kind) => {}
             kind if CHANGING.contains(&kind) => {
                 return Err(format!(
@@ -204,7 +217,13 @@ fn steps(expressions: &[Value], matching: &Matching<'_>) -> Result<Steps, String
                 ));
             }
             _ => {
-                let step = expression.as_object().and_then(step).ok_or_else(|| unknown(expression))?;
+                let step = step((kind, value)).ok_or_else(|| unknown(expression))?;
+                // nftables adds a condition for TCP to a rule that answers with a reset.
+                if step == Some(ChainStep::Decide(RuleAction::Reject("tcp-reset".into()))) {
+                    let tcp = FieldSets::of(PacketField::Protocol, IntervalSet::one(6, 6));
+                    let tcp: Vec<FieldSets> = tcp.into_iter().collect();
+                    products = meet(&products, &tcp).map_err(|many| many.to_string())?;
+                }
                 found.steps.extend(step.map(|step| (products.clone(), step)));
                 // What follows a verdict is never executed.
                 break;
@@ -214,8 +233,16 @@ fn steps(expressions: &[Value], matching: &Matching<'_>) -> Result<Steps, String
     Ok(found)
 }
 
+/// Returns the name and the parameters of a statement. Some statements without parameters are texts.
+fn parts(statement: &Value) -> Option<(&str, &Value)> {
+    match statement {
+        Value::String(name) => Some((name, &Value::Null)),
+        statement => statement.as_object()?.iter().next().map(|(name, value)| (name.as_str(), value)),
+    }
+}
+
 fn unknown(statement: &Value) -> String {
-    let name = statement.as_object().and_then(|object| object.keys().next()).map_or("?", String::as_str);
+    let name = parts(statement).map_or("?", |(name, _)| name);
     format!(
         "the statement '{name}' has no meaning for `tidegate rules`; remove the rule to analyse the others"
     )
@@ -229,13 +256,12 @@ fn is_mark(value: &Value) -> bool {
 }
 
 /// Returns the effect of a verdict; `Some(None)` for `continue`, and `None` for other statements.
-fn step(statement: &Map<String, Value>) -> Option<Option<ChainStep>> {
-    let (kind, value) = statement.iter().next()?;
+fn step((kind, value): (&str, &Value)) -> Option<Option<ChainStep>> {
     let target = || Some(value.get("target")?.as_str()?.to_string());
-    Some(Some(match kind.as_str() {
+    Some(Some(match kind {
         "accept" => ChainStep::Decide(RuleAction::Accept),
         "drop" => ChainStep::Decide(RuleAction::Drop),
-        "reject" => ChainStep::Decide(RuleAction::Reject(reject(value))),
+        "reject" => ChainStep::Decide(RuleAction::Reject(reject(value)?)),
         "queue" => ChainStep::Decide(RuleAction::Other("queue".into())),
         "return" => ChainStep::Return,
         "jump" => ChainStep::Jump(target()?),
@@ -245,14 +271,16 @@ fn step(statement: &Map<String, Value>) -> Option<Option<ChainStep>> {
     }))
 }
 
-/// Returns the name of the error that a reject statement sends, as iptables names it.
-fn reject(value: &Value) -> String {
+/// Returns the name of the error that a reject statement sends, as iptables names it; `None` if the error is
+/// not known.
+fn reject(value: &Value) -> Option<String> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match (text("type"), text("expr")) {
-        (Some("tcp reset"), _) => "tcp-reset".into(),
-        (_, Some("no-route")) => "icmp-net-unreachable".into(),
-        (_, Some(error)) => format!("icmp-{error}"),
-        _ => "icmp-port-unreachable".into(),
+        (Some("tcp reset"), _) => Some("tcp-reset".into()),
+        (_, Some("no-route")) => Some("icmp-net-unreachable".into()),
+        (_, Some("prot-unreachable")) => Some("icmp-proto-unreachable".into()),
+        (_, Some(error)) => Some(format!("icmp-{error}")).filter(|name| REJECTS.contains(&name.as_str())),
+        _ => Some("icmp-port-unreachable".into()),
     }
 }
 
