@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use synthesizer::openflow::ranges::prefixes;
 
-use super::lines_of;
+use super::{lines_of, reads_later_fragments};
 use crate::fields::{FRAGMENT_MASK, OFFSET_MASK, PacketField};
 use crate::model::{RuleAction, RuleSet};
 use crate::phrase::{first_fragments, flags_of, whole_packets};
@@ -97,8 +97,7 @@ fn expression(product: &FieldSets) -> Result<String, String> {
         });
     }
     // Fields after the IP header are compared in first fragments only.
-    let covers = |set: &IntervalSet| first_fragments().intersection(set) == *set;
-    if reads_transport && !product.set(PacketField::Fragment).is_some_and(covers) {
+    if reads_later_fragments(product) {
         return Err("IPFilter compares ports only in first fragments, and the rule in all".into());
     }
     Ok(if parts.is_empty() { "all".into() } else { parts.join(" && ") })

@@ -5,7 +5,12 @@ pub mod nftables;
 pub mod openflow;
 pub mod p4;
 
-use crate::model::{RuleAction, RuleSet};
+use classify::IntervalSet;
+
+use crate::fields::PacketField;
+use crate::model::{RuleAction, RulePlace, RuleSet};
+use crate::phrase::first_fragments;
+use crate::product::FieldSets;
 use crate::read::RuleError;
 
 /// A format in which rule sets are written.
@@ -29,10 +34,34 @@ pub fn write(set: &RuleSet, format: WrittenFormat) -> Result<String, Vec<RuleErr
     let set = with_actions(set);
     match format {
         WrittenFormat::IpFilter => ipfilter::write(&set),
-        WrittenFormat::Nftables => nftables::write(&set, &nftables::NftTable::default()),
+        WrittenFormat::Nftables => {
+            let mut table = nftables::NftTable::default();
+            if let Some(hook) = &set.hook {
+                if !HOOKS.contains(&hook.as_str()) {
+                    let place = RulePlace { file: set.name.clone(), ..RulePlace::default() };
+                    let text = format!(
+                        "the chain is called at '{hook}', where a table of the family ip has none; there are: {}",
+                        HOOKS.join(", ")
+                    );
+                    return Err(vec![RuleError { place, text }]);
+                }
+                table.hook.clone_from(hook);
+            }
+            nftables::write(&set, &table)
+        }
         WrittenFormat::OpenFlow => openflow::write(&set),
         WrittenFormat::P4 => p4::write(&set),
     }
+}
+
+/// The hooks of a table of nftables for IPv4.
+const HOOKS: [&str; 5] = ["prerouting", "input", "forward", "output", "postrouting"];
+
+/// True if a product tests fields after the IP header, and also in later fragments.
+fn reads_later_fragments(product: &FieldSets) -> bool {
+    let covers = |set: &IntervalSet| first_fragments().intersection(set) == *set;
+    product.sets().iter().any(|(field, _)| field.is_transport())
+        && !product.set(PacketField::Fragment).is_some_and(covers)
 }
 
 /// True if no rule of a set has an action of its own, as in ClassBench's format.

@@ -6,7 +6,7 @@ use classify::IntervalSet;
 
 use super::lines_of;
 use crate::fields::{FRAGMENT_MASK, OFFSET_MASK, PacketField, STATES, name_of};
-use crate::model::{RuleAction, RuleSet};
+use crate::model::{REJECTS, RuleAction, RuleSet};
 use crate::phrase::{PROTOCOLS, addresses, first_fragments, flags_of, names, whole_packets};
 use crate::product::FieldSets;
 use crate::read::RuleError;
@@ -78,9 +78,12 @@ fn action(action: &RuleAction) -> Result<String, String> {
         RuleAction::Accept => "accept".into(),
         RuleAction::Drop => "drop".into(),
         RuleAction::Reject(with) if with == "tcp-reset" => "reject with tcp reset".into(),
+        RuleAction::Reject(with) if with == "icmp-proto-unreachable" => {
+            "reject with icmp type prot-unreachable".into()
+        }
         RuleAction::Reject(with) => match with.strip_prefix("icmp-") {
-            Some(error) => format!("reject with icmp type {error}"),
-            None => "reject".into(),
+            Some(error) if REJECTS.contains(&with.as_str()) => format!("reject with icmp type {error}"),
+            _ => return Err(format!("nftables has no error '{with}' for rejected packets")),
         },
         RuleAction::Other(name) if name == "queue" => "queue".into(),
         other => return Err(format!("nftables has no action '{other}'; it has accept, drop and reject")),

@@ -5,7 +5,7 @@ use synthesizer::openflow::cube::{Cube, MatchField, WITH_PORTS};
 use synthesizer::openflow::flow::{FlowEntry, MetadataMatch, matches};
 use synthesizer::openflow::ranges::Ranges;
 
-use super::lines_of;
+use super::{lines_of, reads_later_fragments};
 use crate::fields::PacketField;
 use crate::model::{RuleAction, RulePlace, RuleSet};
 use crate::phrase::{first_fragments, flags_of, whole_packets};
@@ -68,6 +68,9 @@ fn instructions(action: &RuleAction) -> Result<String, String> {
 
 /// Returns the matches of a product.
 fn matches_of(product: &FieldSets) -> Result<Vec<String>, String> {
+    if reads_later_fragments(product) {
+        return Err("a switch compares ports only in first fragments, and the rule in all".into());
+    }
     let mut cube = Cube::all(true);
     let mut suffixes = vec![String::new()];
     let mut add = |words: Vec<String>| {

@@ -1,13 +1,14 @@
 //! Entries of a table of a P4 program, as the JSON from which controllers of P4Runtime fill tables.
 //!
-//! The table has ternary keys for addresses, protocol and TCP flags, and ranges for ports. A key that an
+//! The table has ternary keys for addresses, protocol and TCP flags, and ranges for ports. The ports are the
+//! first four bytes after the IP header, so type and code of ICMP are the source port. A key that an
 //! entry does not name matches anything. An entry with a higher priority comes first (P4Runtime
 //! specification, 9.1).
 
 use serde_json::{Map, Value, json};
 use synthesizer::openflow::ranges::prefixes;
 
-use super::lines_of;
+use super::{lines_of, reads_later_fragments};
 use crate::fields::{FRAGMENT_MASK, OFFSET_MASK, PacketField};
 use crate::model::{RuleAction, RuleSet};
 use crate::phrase::{first_fragments, flags_of, whole_packets};
@@ -63,6 +64,9 @@ fn action(action: &RuleAction) -> Result<(String, Value), String> {
 
 /// Returns the matches of a product: the keys with their values, for each entry.
 fn matches(product: &FieldSets) -> Result<Vec<Map<String, Value>>, String> {
+    if reads_later_fragments(product) {
+        return Err("the table has ports of first fragments only, and the rule compares all".into());
+    }
     let mut all = vec![Map::new()];
     for (field, set) in product.sets() {
         let masked = |name: &str| {

@@ -81,3 +81,29 @@ fn what_a_format_does_not_have_is_refused() {
         assert_eq!(errors.iter().map(|error| error.place.line).collect::<Vec<_>>(), [Some(3), Some(4)]);
     }
 }
+
+#[test]
+fn ports_of_later_fragments_are_written_for_nftables_only() {
+    let json = r#"{"nftables": [{"chain": {"family": "ip", "table": "t", "name": "c", "type": "filter", "hook": "output"}},
+        {"rule": {"family": "ip", "table": "t", "chain": "c", "expr": [{"match": {"op": "==",
+            "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}, {"drop": null}]}}]}"#;
+    let original = read(RuleFormat::Nftables, "fw", json, None).unwrap();
+    for format in [WrittenFormat::IpFilter, WrittenFormat::OpenFlow, WrittenFormat::P4] {
+        let errors = write(&original, format).unwrap_err();
+        assert!(errors[0].text.contains("first fragments"), "{errors:?}");
+    }
+    // The chain keeps its hook.
+    let written = write(&original, WrittenFormat::Nftables).unwrap();
+    assert!(written.contains("type filter hook output priority 0; policy accept;"), "{written}");
+    let ingress = RuleSet { hook: Some("ingress".into()), ..original };
+    assert!(write(&ingress, WrittenFormat::Nftables).unwrap_err()[0].text.contains("called at 'ingress'"));
+}
+
+#[test]
+fn errors_of_rejected_packets_have_the_names_of_nftables() {
+    let text =
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -j REJECT --reject-with icmp-proto-unreachable\nCOMMIT\n";
+    let written = write(&iptables::read("fw", text, None).unwrap(), WrittenFormat::Nftables).unwrap();
+    assert!(written.contains("type filter hook input priority 0; policy drop;"), "{written}");
+    assert!(written.contains("reject with icmp type prot-unreachable"), "{written}");
+}
