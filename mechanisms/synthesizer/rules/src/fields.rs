@@ -136,7 +136,8 @@ impl PacketField {
     pub fn containing(header: HeaderLayer, offset: u32, length: u32) -> Option<(PacketField, u32)> {
         PacketField::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place()?;
-            let after = (first * 8 + field.bits()).checked_sub((offset + length) * 8)?;
+            let after =
+                (first * 8 + field.bits()).checked_sub(offset.checked_add(length)?.checked_mul(8)?)?;
             (own == header && first <= offset).then_some((field, after))
         })
     }
@@ -197,6 +198,8 @@ mod tests {
         assert_eq!(find(HeaderLayer::Transport, 0, 4), None);
         assert_eq!(find(HeaderLayer::Network, 4, 2), None);
         assert_eq!(find(HeaderLayer::Mac, 12, 2), None);
+        assert_eq!(find(HeaderLayer::Network, u32::MAX, 4), None);
+        assert_eq!(find(HeaderLayer::Network, 1 << 29, 1), None);
     }
 
     #[test]

@@ -141,13 +141,15 @@ impl Phrase<'_> {
         field: PacketField,
         value: &dyn Fn(&str) -> Option<(u128, u128)>,
     ) -> Result<IntervalSet, String> {
-        if self.is_next("any") {
+        let mut is_outside = false;
+        let sign = |set: IntervalSet, is_outside| if is_outside { field.complement(&set) } else { set };
+        while self.is_next("any") {
             self.at += 1;
             if !self.is_next("but") {
-                return Ok(field.all());
+                return Ok(sign(field.all(), is_outside));
             }
             self.at += 1;
-            return Ok(field.complement(&self.list(kind, field, value)?));
+            is_outside = !is_outside;
         }
         let mut values = Vec::new();
         let mut one = |phrase: &mut Self| {
@@ -170,7 +172,7 @@ impl Phrase<'_> {
         } else {
             one(self)?;
         }
-        Ok(values.into_iter().collect())
+        Ok(sign(values.into_iter().collect(), is_outside))
     }
 
     fn numbers(&mut self, field: PacketField) -> Result<(PacketField, IntervalSet), String> {
@@ -213,9 +215,16 @@ impl Phrase<'_> {
                 Ok::<_, String>(flags | 1 << bit)
             })
         };
-        let (value, mask) = word.split_once('/').unwrap_or((&word, &word));
-        let (value, mask) = (flags(value)?, flags(mask)?);
-        let set = (0..=255).filter(|byte| byte & mask == value & mask).map(|byte| (byte, byte)).collect();
+        let (value, mask) = match word.split_once('/') {
+            Some((value, mask)) => (flags(value)?, flags(mask)?),
+            // Without a mask, the flags are set, whatever the others; `none` is about all flags.
+            None if word == "none" => (0, 0xff),
+            None => (flags(&word)?, flags(&word)?),
+        };
+        if mask == 0 || value & !mask != 0 {
+            return Err(format!("'{word}' has flags that are not in its mask, or no mask"));
+        }
+        let set = (0..=255).filter(|byte| byte & mask == value).map(|byte| (byte, byte)).collect();
         Ok(if is_not { PacketField::TcpFlags.complement(&set) } else { set })
     }
 
@@ -326,6 +335,11 @@ mod tests {
         assert_eq!(one("tcp port 80").len(), 2, "source or destination");
         assert_eq!(one("icmp"), one("icmp from any to any"));
         assert_eq!(one("any"), [FieldSets::ALL]);
+        let none = &one("tcp to any flags none")[0];
+        assert_eq!(none.set(PacketField::TcpFlags), Some(&IntervalSet::one(0, 0)));
+        // Any number of words is read without deep calls.
+        let many = format!("ip from {}10.0.0.1 to any", "any but ".repeat(100_001));
+        assert_eq!(one(&many), one("ip from any but 10.0.0.1 to any"));
     }
 
     #[test]
@@ -338,6 +352,8 @@ mod tests {
             ("udp to any icmp type echo", "no packet is like this"),
             ("tcp to any prot 22", "'prot' is not expected here"),
             ("tcp to {10.0.0.1", "an address expected at the end"),
+            ("tcp to any flags syn/ack", "'syn/ack' has flags that are not in its mask"),
+            ("tcp to any flags syn/none", "or no mask"),
         ] {
             let found = question(text).unwrap_err();
             assert!(found.contains(error), "{text}: {found}");
