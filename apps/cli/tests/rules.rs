@@ -79,7 +79,7 @@ fn exceptions_are_notes_and_good_rules_have_no_findings() {
         text.contains("fw:2: generalises: 'allow src net 10.0.0.0/8' has an exception to it: fw:1"),
         "{text}"
     );
-    assert_eq!(files.text(0, &["lint", "good"]), "good: 1 rules: nothing found\n");
+    assert_eq!(files.text(0, &["lint", "good"]), "good: 1 rule: nothing found\n");
 }
 
 /// The rules of an element are found without its name, with the lines of the configuration or of a file.
@@ -212,4 +212,38 @@ fn errors_say_where_and_what() {
     assert!(files.error(&["lint", "none.click"]).contains("no element has rules"));
     assert!(files.error(&["lint", "missing"]).contains("missing: "));
     assert!(files.error(&["lint", "bad", "--only", "wrong"]).contains("there is no kind 'wrong'"));
+}
+
+#[test]
+fn a_rule_that_one_call_of_its_chain_needs_is_no_finding() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -s 10.0.0.0/24 -j DROP\n\
+                -A INPUT -s 10.0.0.0/24 -j web\n-A INPUT -s 10.1.0.0/24 -j web\n\
+                -A web -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let files = Files::new(&[("fw", text)]);
+    let lint = files.text(0, &["lint", "fw", "--only", "redundant,shadowed,mergeable"]);
+    assert_eq!(lint, "fw INPUT: 3 rules: nothing found\n");
+    files.text(0, &["lint", "fw"]);
+    // In the list that is written, each use is a rule of its own.
+    let written = files.text(0, &["convert", "fw", "--to", "nftables", "--merge"]);
+    assert!(written.contains("hook input priority 0; policy drop;"), "{written}");
+    assert_eq!(written.matches("tcp dport 22").count(), 1, "{written}");
+}
+
+#[test]
+fn options_for_other_formats_are_errors() {
+    let table =
+        "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -j web\n-A web -s 10.0.0.0/8 -j ACCEPT\nCOMMIT\n";
+    let files = Files::new(&[("list", "allow all\n"), ("table", table)]);
+    assert!(
+        files.error(&["lint", "list", "--chain", "INPUT"]).contains("--chain selects a chain of nftables")
+    );
+    assert!(files.error(&["lint", "table", "--element", "a"]).contains("--element selects an element"));
+    // One of two files has chains.
+    files.text(1, &["diff", "list", "table", "--chain", "INPUT"]);
+    assert!(
+        files
+            .error(&["convert", "table", "--to", "nftables", "--chain", "web"])
+            .contains("no action 'return'")
+    );
+    assert!(files.text(0, &["lint", "list"]).contains("list: 1 rule: "));
 }

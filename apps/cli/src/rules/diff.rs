@@ -49,7 +49,7 @@ pub(super) struct Args {
 const MOST_PAIRS: usize = 100;
 
 pub(super) fn run(args: &Args) -> Status {
-    let (a, b) = (args.source.read(&args.a)?, args.source.read(&args.b)?);
+    let [a, b] = args.source.read_both([&args.a, &args.b])?;
     tell_notes(&a);
     tell_notes(&b);
     let space = args.limits.space();

@@ -118,7 +118,8 @@ pub(super) fn run(args: &Args) -> Status {
     });
     let counts: Vec<String> = counts.collect();
     let found = if counts.is_empty() { "nothing found".into() } else { counts.join(", ") };
-    let _ = writeln!(text, "{}: {} rules: {found}", set.name, set.rules.len());
+    let rules = if set.rules.len() == 1 { "rule" } else { "rules" };
+    let _ = writeln!(text, "{}: {} {rules}: {found}", set.name, set.rules.len());
     print(&text)?;
     Ok(status)
 }

@@ -48,8 +48,41 @@ impl Source {
     /// Reads a rule set.
     ///
     /// # Errors
-    /// If the file cannot be read, or has errors: all of them, up to [`MOST_SHOWN`].
+    /// If the file cannot be read or has errors, or its format lacks a chain or element that is asked for.
     pub(super) fn read(&self, file: &Path) -> Result<RuleSet, Failure> {
+        let (set, format) = self.any(file)?;
+        self.check([format])?;
+        Ok(set)
+    }
+
+    /// Reads two rule sets, which may have different formats.
+    ///
+    /// # Errors
+    /// If one of the files cannot be read or has errors, or both formats lack what is asked for.
+    pub(super) fn read_both(&self, files: [&Path; 2]) -> Result<[RuleSet; 2], Failure> {
+        let ((a, first), (b, second)) = (self.any(files[0])?, self.any(files[1])?);
+        self.check([first, second])?;
+        Ok([a, b])
+    }
+
+    /// Checks that one of the formats has the chain or the element that is asked for.
+    fn check<const N: usize>(&self, formats: [RuleFormat; N]) -> Result<(), Failure> {
+        let has_chains = |format| matches!(format, RuleFormat::Nftables | RuleFormat::Iptables);
+        if self.chain.is_some() && !formats.into_iter().any(has_chains) {
+            return Err(Failure::usage(
+                "--chain selects a chain of nftables or iptables, and the file has no chains",
+            ));
+        }
+        if self.element.is_some() && !formats.contains(&RuleFormat::Configuration) {
+            return Err(Failure::usage(
+                "--element selects an element of a configuration, and the file is a list of rules",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reads a rule set, and returns its format as well. Shows up to [`MOST_SHOWN`] errors.
+    fn any(&self, file: &Path) -> Result<(RuleSet, RuleFormat), Failure> {
         let (name, text) = read_text(file)?;
         let format = match self.from {
             None => read::format_of(&text),
@@ -63,7 +96,7 @@ impl Source {
             RuleFormat::Configuration => self.configuration(file)?,
             format => read::read(format, &name, &text, self.chain.as_deref()),
         };
-        result.map_err(|errors| {
+        result.map(|set| (set, format)).map_err(|errors| {
             let shown = errors.iter().take(MOST_SHOWN).map(RuleError::to_string);
             let mut text = shown.collect::<Vec<_>>().join("\n");
             if errors.len() > MOST_SHOWN {
