@@ -103,8 +103,8 @@ impl RuleFinding {
 /// If time or memory is not enough.
 pub fn lint(set: &RuleSet, space: &PacketSpace) -> Result<Vec<RuleFinding>, DiagramsExhausted> {
     let mut linter = Linter::new(set, space);
-    // A written rule can only be removed with all its uses. So if one of them is needed, all of them are there
-    // when the other rules are judged.
+    // A written rule can only be removed with all its uses. So if one of them is needed, all of them are
+    // there when the other rules are judged.
     let mut kept = HashSet::new();
     let mut findings = loop {
         let findings = linter.removable(&kept)?;
@@ -165,8 +165,8 @@ impl<'a> Linter<'a> {
         self.is_needed.fill(true);
         let mut findings = Vec::new();
         let count = self.rules.len();
-        // From the last rule to the first in the second round: then all earlier rules are still there when a
-        // rule is judged.
+        // From the last rule to the first in the second round: then all earlier rules are still there when
+        // a rule is judged.
         for (rule, is_second) in
             (0..count).map(|rule| (rule, false)).chain((0..count).rev().map(|r| (r, true)))
         {

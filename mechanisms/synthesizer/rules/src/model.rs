@@ -111,7 +111,8 @@ pub struct RuleSet {
     pub default: RuleAction,
     /// Remarks about the input for the user, such as parts that concern no IPv4 packets.
     pub notes: Vec<String>,
-    /// The place where the kernel calls the chain that was read, such as `input`; `None` if it was no such chain.
+    /// The hook at which the kernel calls the chain that was read, such as `input`; `None` if it was no such
+    /// chain.
     pub hook: Option<String>,
 }
 

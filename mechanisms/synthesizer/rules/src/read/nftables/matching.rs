@@ -249,7 +249,7 @@ impl<'m> Matching<'m> {
     }
 }
 
-/// What an element of a set can have besides its value, without a change of what the set matches.
+/// The parts of an element of a set, besides its value, that do not change what the set matches.
 const BESIDES: [&str; 6] = ["val", "comment", "counter", "last", "timeout", "expires"];
 
 /// Returns an element of a set without its counter and comment.
