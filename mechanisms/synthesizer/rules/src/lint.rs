@@ -159,8 +159,8 @@ impl<'a> Linter<'a> {
         }
     }
 
-    /// Finds the rules that decide about no packet and the needless ones. Rules with the origins in `kept` are
-    /// taken to be needed.
+    /// Finds the rules that decide about no packet and the needless ones. Rules with the origins in `kept`
+    /// are taken to be needed.
     fn removable(&mut self, kept: &HashSet<usize>) -> Result<Vec<RuleFinding>, DiagramsExhausted> {
         self.is_needed.fill(true);
         let mut findings = Vec::new();
