@@ -36,8 +36,8 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
 }
 
-/// A log of sessions, to which the translators of all workers write. When a reload replaces the graph, the log
-/// of the new graph gets the contents of the old one, and both graphs write to them while workers change over.
+/// A log of sessions, to which the translators of all workers write. After a reload, the log of the new graph
+/// has the contents of the old one, so both graphs write to the same file while workers change over.
 ///
 /// Its locks are taken for each session that begins or ends, not for each packet.
 #[derive(Default)]
