@@ -58,7 +58,7 @@ fn tables_end_no_process_where_memory_ends() {
     // With too little memory, the tables cannot be allocated at the start. The run then ends with an error
     // (status 1), and the process is not killed.
     let mut outcomes = Vec::new();
-    for kib in [100_000, 150_000, 200_000, 300_000] {
+    for kib in [110_000, 150_000, 200_000, 300_000] {
         for element in
             ["IPRewriter(keep 0 0)", "AggregateIPFlows", "FlowCounter", "IPRateMonitor(PACKETS, 1, 1)"]
         {
