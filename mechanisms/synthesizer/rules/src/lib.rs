@@ -5,7 +5,7 @@
 //! - [`diff`]: the packets that two rule sets treat differently
 //! - [`ask`]: the rules that decide about given packets
 //! - [`read`]: the readers of rule sets, one per format
-//! - [`write`]: the writers
+//! - [`mod@write`]: the writers
 //!
 //! A rule set ([`model`]) is a list of rules, each a union of products: a set of values for each field
 //! ([`fields`], [`product`]). The analyses turn products into the decision diagrams of the verifier
